@@ -52,13 +52,14 @@ if [ ! -e "$out/halves" ]; then
   done
   mv "$out/halves.part" "$out/halves"
 fi
+[ -e "$out/untrained" ] || "$kiln" init-model resnet18 --zero-init-residual --untrained-model-path "$out/untrained"
 one() { # TRAINER SEED
   local place=$out/$1-$2 begin=$SECONDS
   rm -rf "$place"
-  local run=("$kiln" train --model-name resnet18 --trained-model-path "$place/model" --log-path "$place/logs" --threads 1
+  local run=("$kiln" train --trained-model-path "$place/model" --log-path "$place/logs" --threads 1
              --random-seed "$2" --save last --patience 100000)
-  local same=(--epochs "$epochs" --batch-size 128 --learning-rate 0.128 --weight-decay 0.0005 --no-decay norm-and-bias --lr-schedule
-              cosine --num-warmup-steps 1 --label-smoothing 0.1 --ema 0.99 --zero-init-residual True --precision bf16)
+  local same=(--untrained-model-path "$out/untrained" --epochs "$epochs" --batch-size 128 --learning-rate 0.128 --weight-decay 0.0005
+              --no-decay norm-and-bias --lr-schedule cosine --num-warmup-steps 1 --label-smoothing 0.1 --ema 0.99 --precision bf16)
   local halves=$out/halves
   case $1 in
     timm|torchvision)
@@ -71,7 +72,7 @@ one() { # TRAINER SEED
       "${run[@]}" --train-data-path "$halves/0/train" --valid-data-path "$halves/0/valid" "${same[@]}" --augment flip
       mv "$place/model" "$place/backbone"
       "$kiln" export --trained-model-path "$place/backbone" --format torchvision --output-path "$place/backbone.pth"
-      "${run[@]}" --train-data-path "$halves/1/train" --valid-data-path "$halves/1/valid" --weights "$place/backbone" --freeze backbone
+      "${run[@]}" --train-data-path "$halves/1/train" --valid-data-path "$halves/1/valid" --model-name resnet18 --weights "$place/backbone" --freeze backbone
       python3 "$here/accuracy_timm.py" logistic "$halves/1/train" "$halves/1/valid" --weights "$place/backbone.pth" --seed "$2" \
         >"$place.row" ;;
   esac >"$place.log" 2>&1 || { tail -5 "$place.log" >&2; return 255; }

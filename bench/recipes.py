@@ -152,9 +152,15 @@ def trained(options, stage, recipe, epochs, batch, seed):
     shutil.rmtree(place, ignore_errors=True)
     folders = options.data.parent if stage == "photos" else options.folders
     train, judge = (folders / part for part in SETS[stage])
-    words = [options.kiln, "train", "--model-name", NETWORK, "--train-data-path", train, "--valid-data-path", judge,
+    words, model = recipe.split(), ["--model-name", NETWORK]
+    if "--zero-init-residual" in words:  # an option of init-model
+        at = words.index("--zero-init-residual")
+        model = ["--untrained-model-path", place / "untrained"]
+        subprocess.run([options.kiln, "init-model", NETWORK, *words[at:at + 2], *model], capture_output=True, check=True)
+        del words[at:at + 2]
+    words = [options.kiln, "train", *model, "--train-data-path", train, "--valid-data-path", judge,
              "--trained-model-path", place / "model", "--log-path", place / "logs", "--epochs", epochs, "--batch-size", batch,
-             "--random-seed", seed, "--patience", 100000, "--threads", 1, *recipe.split()]
+             "--random-seed", seed, "--patience", 100000, "--threads", 1, *words]
     if stage == "photos":
         words += ["--image-size", 128]
     if "--precision" not in recipe:

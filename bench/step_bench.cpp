@@ -5,8 +5,10 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/cuda.h>
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -23,16 +25,83 @@
 #include "model/catalogue.h"
 #include "operator_times.h"
 #include "parallel/device/device.h"
+#include "parallel/gradients/communicator.h"
 #include "parallel/processors/processors.h"
 #include "predict/inference.h"
-#include "tools/inspect/step_probe.h"
 #include "train/precision.h"
+#include "train/state.h"
+#include "train/step.h"
 #include "train/tensor_memory.h"
 
 namespace kiln {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct StepConfig {
+  std::string model_name;
+  int batch_size = 16, size = 0, classes = 0, steps = 5;
+  std::optional<Precision> precision = {};  // empty: auto
+  DeviceChoice device = DeviceChoice::kAuto;
+};
+
+// Returns the same random batch again and again.
+class OneBatch : public StepContext {
+ public:
+  explicit OneBatch(DeviceBatch batch) : batch_(std::move(batch)) {}
+  std::optional<DeviceBatch> next() override { return batch_; }
+
+ private:
+  DeviceBatch batch_;
+};
+
+struct Training {
+  Training(const StepConfig& config, std::unique_ptr<ImageModel> model, const Recipe& recipe,
+           DeviceBatch images)
+      : state(std::move(model), recipe, BucketPlan{}, *communicator),
+        step(state, {.batch_size = config.batch_size, .precision = recipe.precision}),
+        batch(std::move(images)) {
+    state.model->train(true);
+  }
+
+  const std::unique_ptr<Communicator> communicator = make_local_communicator();
+  TrainState state;
+  TrainStep step;
+  OneBatch batch;
+};
+
+std::unique_ptr<ImageModel> random_model(const StepConfig& config, at::Device device) {
+  at::manual_seed(1);
+  std::unique_ptr<ImageModel> model =
+      make_image_model({.model_name = config.model_name, .num_classes = config.classes});
+  model->prepare(device);
+  return model;
+}
+
+at::Tensor random_images(const StepConfig& config, at::Device device) {
+  return at::randn({config.batch_size, 3, config.size, config.size}, device)
+      .contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+// Each call is a step of a fresh model on the same batch of images.
+std::function<void()> training_step(const StepConfig& config, Precision precision,
+                                    at::Device device) {
+  constexpr double kLearningRate = 0.01;
+  Recipe recipe;
+  recipe.precision = precision;
+  std::unique_ptr<ImageModel> model = random_model(config, device);
+  const at::Tensor images = random_images(config, device);
+  const at::Tensor labels = at::randint(config.classes, {config.batch_size},
+                                        at::TensorOptions().dtype(at::kLong).device(device));
+  return [training = std::make_shared<Training>(config, std::move(model), recipe,
+                                                DeviceBatch{images, labels})] {
+    training->step.run(training->batch, kLearningRate);
+  };
+}
+
+void wait_for(at::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
 
 struct StepFigures {
   bool is_inference = false;
@@ -82,7 +151,7 @@ std::function<void()> inference_step(const StepConfig& config, Precision precisi
   const std::shared_ptr<ImageModel> model = random_model(config, device);
   model->fuse();
   const at::InferenceMode inference;
-  const at::Tensor images = random_images(config, {config.size, config.size}, device);
+  const at::Tensor images = random_images(config, device);
   return [=, logits = std::make_shared<std::optional<QueuedTensor>>()] {
     const at::InferenceMode every_time;
     logits->emplace(forward(*model, images, precision).to(at::kFloat).contiguous());
@@ -237,9 +306,8 @@ void bench_step(Words& words, Process& process) {
         choose_precision(asked, units_of(device), is_inference ? 0 : config.size, network);
     if (!choice.warning.empty()) process.log.warning(choice.warning);
     use_precision(used = choice.precision);
-    return is_inference
-               ? inference_step(config, used, torch_device(device))
-               : training_step(config, {config.size, config.size}, used, torch_device(device));
+    return is_inference ? inference_step(config, used, torch_device(device))
+                        : training_step(config, used, torch_device(device));
   };
   Precision precision{}, other{};
   const std::function<void()> step = step_in(config.precision, precision);

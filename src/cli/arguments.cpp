@@ -117,6 +117,13 @@ class ArgumentParser {
 
   void take_unknown(const po::option& word) {
     const std::string& name = word.string_key;
+    if (const RemovedWord* removed = find_removed(command_.name, name)) {
+      fault("--" + excerpt(name) + " " + removed->fate() + ".");
+      const bool is_switch = removed->usual.starts_with("false");
+      const bool is_next = peek() != nullptr && (!is_switch || is_value_of_switch(*peek()));
+      if (word.value.empty() && is_next) skip_value();
+      return;
+    }
     if (is_foreign(command_, name)) {
       foreign_.push_back("--" + name);
       if (word.value.empty()) skip_value();

@@ -135,9 +135,12 @@ class ConfigFile {
     const std::string name = key.IsScalar() ? key.Scalar() : "";
     const Option* option = name == "config" ? nullptr : find_option(given_.command, name);
     if (option == nullptr) {
-      given_.fault(position, "'" + excerpt(name) + "' (" + place(line) +
-                                 ") is not an option that can be set in a --config file." +
-                                 guess(name));
+      const RemovedWord* removed = find_removed(given_.command.name, name);
+      given_.fault(position,
+                   "'" + excerpt(name) + "' (" + place(line) + ") " +
+                       (removed == nullptr
+                            ? "is not an option that can be set in a --config file." + guess(name)
+                            : removed->fate() + "."));
       return;
     }
     given_.mentioned.push_back(option);

@@ -220,9 +220,6 @@ Json schema_of(const Option& option) {
       return integer_type(option);
     case ValueKind::kAutoOrInteger:
       return {{"anyOf", {Json{{"const", "auto"}}, integer_type(option)}}};
-    case ValueKind::kTrainingSize:
-      return {
-          {"anyOf", {Json{{"const", "auto"}}, integer_type(option), pattern("^[0-9]+:[0-9]+$")}}};
     case ValueKind::kCropSize:
       return {{"anyOf", {Json{{"enum", Json::array({"auto", "larger"})}}, integer_type(option)}}};
     case ValueKind::kNumberFrom:

@@ -17,6 +17,11 @@ std::string GivenValue::where() const {
 }
 
 void Given::add(const GivenValue& value) try {
+  const std::string& text = value.setting.text;
+  if (const RemovedWord* removed = find_removed(command.name, value.name(), text)) {
+    fault(value.position, value.where() + " " + excerpt(text) + " " + removed->fate() + ".");
+    return;
+  }
   values.push_back(value);
   if (value.setting.option->kind == ValueKind::kPath)
     values.back().setting.text = local_path(value.setting.text, value.name() == options::kWeights);

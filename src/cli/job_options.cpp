@@ -2,7 +2,6 @@
 // those that show something: `kiln launch`, `tune`, `watch`, `inspect`, `report`, `compare`,
 // `describe`.
 #include <algorithm>
-#include <initializer_list>
 
 #include "base/text.h"
 #include "cli/rows.h"
@@ -37,29 +36,6 @@ void check_launch(Given& given, LaunchConfig& config) {
                               ", but the slots of --hosts add up to " + std::to_string(slots) +
                               ": raise the number after a colon.");
   config.settings = given.settings();
-}
-
-// Reports those of `names` that are given without `main`, the option that they are for.
-void require_with(Given& given, const char* main, std::initializer_list<const char*> names,
-                  const std::string& what) {
-  if (given.has(main)) return;
-  for (const char* name : names)
-    if (given.has(name)) given.refuse(name, "is for " + what + ": add --" + main + ".");
-}
-
-void check_inspect(Given& given, InspectConfig&) {
-  require_with(given, "model-name", {"batch-size", "epochs", "device", "precision"},
-               "the forecast of a training job");
-  require_with(given, "augment", {"output-path", "random-seed"}, "the page of --augment");
-  if (!given.has("model-name"))
-    require_with(given, "augment", {"image-size"}, "the page of --augment");
-  if (!given.has("augment")) return;
-  if (!given.has("output-path")) given.refuse("augment", "writes a page: add --output-path FILE.");
-  for (const char* name : {"json", "check", "valid-data-path", "model-name"})
-    if (given.has(name))
-      given.refuse(name,
-                   "cannot be used with --augment, which writes a page instead of the report: "
-                   "leave one of them out.");
 }
 
 void check_compare(Given& given, CompareConfig& config) {
@@ -113,7 +89,6 @@ CommandInfo watch_command() {
 
 CommandInfo inspect_command() {
   using Config = InspectConfig;
-  const std::string forecast = "Forecast";
   return command<InspectConfig>(
       "inspect", "Show what a directory or file contains; optionally check its images.",
       "PATH [options]",
@@ -125,27 +100,7 @@ CommandInfo inspect_command() {
        opt(&Config::valid_data_path, "valid-data-path", path("DIR"), kPaths,
            "Validation images, in the same formats: also list images that are in both, and with at "
            "most 20000 in all also at other sizes and qualities; exit code 1 if there are any."),
-       opt(&Config::augment, "augment", augmentation(), kImages,
-           "Write an HTML page of twelve images as training with this --augment would see them in "
-           "six epochs; needs --output-path."),
-       opt(&Config::output_path, "output-path", path("FILE"), kPaths,
-           "Output file of --augment's page."),
-       opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
-           "Height and width of the images on --augment's page, or of the forecast. auto: as "
-           "training would choose them."),
-       seed_row<Config>(kImages, "Seed of the random operations on --augment's page."),
-       within(&Config::pace, {opt(&StepConfig::model_name, "model-name", network_name(), forecast,
-                                  "Train this network on the images for a few steps, and estimate "
-                                  "how long --epochs would take here."),
-                              opt(&StepConfig::batch_size, "batch-size",
-                                  from(2, kMillion, "images"), forecast, "Images per batch.")}),
-       opt(&Config::epochs, "epochs", from(1, kMillion, "epochs"), forecast, "Epochs of the job."),
-       within(&Config::pace,
-              {opt(&StepConfig::device, "device", kDevices, forecast, "Device to train on."),
-               opt(&StepConfig::precision, "precision", kPrecisions, forecast,
-                   "Numeric precision, as in training.")}),
-       within(&Config::records, record_rows()), within(&Config::records, task_rows())},
-      check_inspect);
+       within(&Config::records, record_rows()), within(&Config::records, task_rows())});
 }
 
 CommandInfo report_command() {

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/rows.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -41,7 +41,7 @@ Reader<std::string> sha256() {
 void check_weights(Given& given, const std::string& weights, const std::string& network) {
   const KnownNetwork* known = find_network(network);
   if (names_torchvision(weights) && known != nullptr)
-    given.check(given.position("weights"), [&] { torchvisions_url(*known, weights); });
+    given.check(given.position("weights"), [&] { torchvisions_weights(*known, weights); });
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");
@@ -58,21 +58,11 @@ const std::string kInitialWeights =
     "or the https:// URL of a file. Downloads are cached in ~/.cache/kiln/weights. Of several "
     "state "
     "dicts in a file, such as state_dict and state_dict_ema, FILE#NAME takes one. ";
-const std::string kZeroInitHelp =
-    "ResNet only: zero-initialize the last BatchNorm of every residual branch.";
-const std::string kMemoryEfficientHelp =
-    "DenseNet only: recompute activations in the backward pass to save memory.";
 
 // Whether a network allows a variant of its family. One that is unknown is already reported.
 bool allows(const std::string& model_name, std::string_view variant) {
   const KnownNetwork* network = find_network(model_name);
   return network == nullptr || network->family().allows(variant);
-}
-
-void check_zero_init(Given& given, const std::string& model_name, bool zero_init_residual) {
-  if (zero_init_residual && !allows(model_name, kZeroInitResidual))
-    given.refuse("zero-init-residual",
-                 "applies to ResNets only, but the model is " + model_name + ": leave it out.");
 }
 
 void check_pretrained(Given& given, const InitModelConfig& config) {
@@ -88,7 +78,9 @@ void check_pretrained(Given& given, const InitModelConfig& config) {
 void check_init_model(Given& given, InitModelConfig& config) {
   check_weights(given, config.weights, config.model_name);
   check_weights_hash(given);
-  check_zero_init(given, config.model_name, config.zero_init_residual);
+  if (config.zero_init_residual && !allows(config.model_name, kZeroInitResidual))
+    given.refuse("zero-init-residual", "applies to ResNets only, but the model is " +
+                                           config.model_name + ": leave it out.");
   if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
     given.refuse("memory-efficient", "applies to DenseNets only, but the model is " +
                                          config.model_name + ": leave it out.");
@@ -293,15 +285,14 @@ void check_audit(Given& given, AuditConfig& config) {
 // All are free, because a run that resumes compares the network and its weights instead.
 Rows<NetworkConfig> network_rows() {
   using Config = NetworkConfig;
-  return {opt(&Config::model_name, "model-name", network_name(/*or_auto=*/true),
-              {kModel, kFree, kFirst},
-              "Network to train, instead of --untrained-model-path: from --weights or from "
-              "scratch. auto: the one in the name of --weights, or, from scratch, by the number of "
-              "images and --time-limit. Default: the one in the name of --weights, else resnet18."),
-          opt(&Config::weights, "weights", model_path("FILE"), {kModel, kFree, kFirst},
-              kInitialWeights + "Matching tensors are loaded; other classes get a new last layer."),
-          opt(&Config::zero_init_residual, "zero-init-residual", on_off(),
-              {kModel, kFree, kOfRecipe}, kZeroInitHelp)};
+  return {
+      opt(&Config::model_name, "model-name", network_name(/*or_auto=*/true),
+          {kModel, kFree, kFirst},
+          "Network to train, instead of --untrained-model-path: from --weights or from "
+          "scratch. auto: the one in the name of --weights, or, from scratch, by the number of "
+          "images and --time-limit. Default: the one in the name of --weights, else resnet18."),
+      opt(&Config::weights, "weights", model_path("FILE"), {kModel, kFree, kFirst},
+          kInitialWeights + "Matching tensors are loaded; other classes get a new last layer.")};
 }
 
 namespace {
@@ -346,13 +337,10 @@ std::string network_of(const std::string& weights) {
 
 void check_network(Given& given, const NetworkConfig& config) {
   check_weights(given, config.weights, config.model_name);
-  check_zero_init(given, config.model_name, config.zero_init_residual);
-  if (given.has("model-name")) return;
-  for (const char* option : {"weights", "zero-init-residual"})
-    if (given.has(option))
-      given.refuse(
-          option,
-          "needs the name of the network: give --model-name instead of --untrained-model-path.");
+  if (!given.has("model-name") && given.has("weights"))
+    given.refuse(
+        "weights",
+        "needs the name of the network: give --model-name instead of --untrained-model-path.");
 }
 
 CommandInfo init_model_command() {
@@ -372,9 +360,9 @@ CommandInfo init_model_command() {
        opt(&Config::pretrained, "pretrained", true_or_false(), kModel,
            "True requires --weights: Kiln comes with none. Default: True if --weights is given."),
        opt(&Config::zero_init_residual, "zero-init-residual", on_off(), {kModel, kParameter},
-           kZeroInitHelp),
+           "ResNet only: zero-initialize the last BatchNorm of every residual branch."),
        opt(&Config::memory_efficient, "memory-efficient", on_off(), {kModel, kParameter},
-           kMemoryEfficientHelp),
+           "DenseNet only: recompute activations in the backward pass to save memory."),
        seed_row<Config>({kModel, kParameter}, "Seed for the initial weights.")},
       check_init_model);
 }
@@ -382,8 +370,7 @@ CommandInfo init_model_command() {
 CommandInfo audit_command() {
   using Config = AuditConfig;
   return command<AuditConfig>(
-      "audit",
-      "Find labels that are probably wrong, duplicates, outliers, and dark or blurred images.",
+      "audit", "Find labels that are probably wrong, duplicates, and dark or blurred images.",
       "PHOTOS [options]",
       {opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
            "Labeled images, in any format that train reads. They are not changed."),

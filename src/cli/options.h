@@ -41,7 +41,6 @@ enum class ValueKind {
   kAugment,         // a set of operations, such as crop,flip (record/vocabulary.h)
   kDuration,        // a time with its unit, such as 30min
   kImageSize,       // a length in pixels, or a height and a width: 256 or [224,160]
-  kTrainingSize,    // auto, an integer, or a start and an end, such as 128:224
   kCropSize,        // auto, larger or an integer
 };
 
@@ -154,6 +153,26 @@ std::optional<TypedWord> split_word(const CommandInfo& command, const std::strin
 // which stands for the first word. A second sentence names what Kiln has nothing like. Without
 // parts of URLs that may be secret.
 std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words);
+
+// What earlier builds had; removed_words.cpp.
+
+// The lists have commas between their items.
+struct RemovedWord {
+  std::string_view commands;
+  std::string_view options;  // without dashes
+  std::string_view value;    // that was removed, # for any number; empty: the options were
+  std::string_view usual;    // of a removed option: the values with which a checkpoint resumes
+  std::string_view instead;  // a clause
+
+  std::string fate() const { return "was removed; " + std::string(instead); }
+};
+
+// The row of a removed option, or of one whose `value` was removed; nullptr: none.
+const RemovedWord* find_removed(std::string_view command, std::string_view option,
+                                std::string_view value = {});
+
+// A clause for each of train's options whose text in a checkpoint has no meaning any more.
+std::vector<std::string> removed_settings(const OptionTexts& options);
 
 // Whether two texts of an option have the same value; false if one of them is invalid.
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b);

@@ -44,7 +44,7 @@ constexpr ForeignWords kForeignWords[] = {
     {"fp16 half", "precision", "=fp16"},
     {"gpu", "device", "=cuda"},
     {"gpus world-size nproc-per-node", "ranks"},
-    {"model arch a", "model-name", "", "train init-model inspect"},
+    {"model arch a", "model-name", "", "train init-model"},
     {"model checkpoint weights", "trained-model-path", "", "score serve evaluate audit export"},
     {"arch a", "model-name"},
     {"pretrained", "weights", "torchvision"},

@@ -51,8 +51,7 @@ bool is_whole_number(std::string_view text) {
 }
 
 bool has_auto(const Option& option) {
-  return option.kind == ValueKind::kAutoOrInteger || option.kind == ValueKind::kTrainingSize ||
-         option.kind == ValueKind::kCropSize;
+  return option.kind == ValueKind::kAutoOrInteger || option.kind == ValueKind::kCropSize;
 }
 
 // Accepts what std::from_chars accepts, and a leading plus sign. Returns false if `text` is not a
@@ -190,24 +189,6 @@ double duration_value(const Option& option, const std::string& text, const std::
     refuse("but must be a number with a unit, such as 30min. The units are s, min and h");
   if (count.is_zero()) refuse("but must be at least 1s");
   return static_cast<double>(integer_value(option, count.number, where)) * unit->seconds;
-}
-
-ImageSizes image_sizes_value(const Option& option, const std::string& text,
-                             const std::string& where) {
-  const std::size_t colon = text.find(':');
-  if (colon == text.npos) return {0, static_cast<int>(integer_value(option, text, where))};
-  const ImageSizes sizes{static_cast<int>(integer_value(option, text.substr(0, colon), where)),
-                         static_cast<int>(integer_value(option, text.substr(colon + 1), where))};
-  if (sizes.first == 0 || sizes.last == 0)
-    refuse_text(where + " is '" + text +
-                "', but a growing size needs two numbers, such as 128:224.");
-  if (sizes.first >= sizes.last)
-    refuse_text(where + " is " + text + ", but images can only grow over training: write " +
-                (sizes.first == sizes.last
-                     ? std::to_string(sizes.last)
-                     : std::to_string(sizes.last) + ":" + std::to_string(sizes.first)) +
-                ".");
-  return sizes;
 }
 
 std::string seconds_text(const Option& /*option*/, const double& seconds) {
@@ -457,19 +438,6 @@ Reader<RateScaling> rate_scaling() {
           [](const Option& option, const RateScaling& value) -> std::string {
             if (value.rule == RateScaling::Rule::kFactor) return number_text(option, value.factor);
             return value.rule == RateScaling::Rule::kSqrt ? "sqrt" : "linear";
-          }};
-}
-
-Reader<ImageSizes> growing_size() {
-  return {{.value_name = "auto|N|N:N",
-           .unit = "pixels",
-           .kind = ValueKind::kTrainingSize,
-           .minimum = 16,
-           .maximum = 2048},
-          image_sizes_value,
-          [](const Option& option, const ImageSizes& value) {
-            return (value.first > 0 ? std::to_string(value.first) + ":" : "") +
-                   integer_text(option, value.last);
           }};
 }
 

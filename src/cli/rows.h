@@ -104,7 +104,6 @@ Reader<Allowance> allowance();
 Reader<Augment> augmentation();
 Reader<CheckpointEvery> intervals();  // parts that the text does not mention are 0
 Reader<RateScaling> rate_scaling();
-Reader<ImageSizes> growing_size();
 Reader<CropSize> crop_size();
 
 inline const Words<DeviceChoice> kDevices = {

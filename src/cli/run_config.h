@@ -55,12 +55,6 @@ struct RateScaling {
   }
 };
 
-// The size of training images. Training starts at `first` and grows; 0: constant size.
-struct ImageSizes {
-  int first = 0, last = 0;  // last 0: auto
-  bool operator==(const ImageSizes&) const = default;
-};
-
 // The center crop of validation images. `side` is 0 for auto and for larger.
 struct CropSize {
   int side = 0;
@@ -77,7 +71,6 @@ inline constexpr std::string_view kAutoNetwork = "auto";  // until the images ar
 struct NetworkConfig {
   std::string model_name;  // empty: the one in untrained_model_path; or kAutoNetwork
   std::string weights;     // a path or a URL; empty: random init
-  bool zero_init_residual = false;
 };
 
 // How one dataset becomes training and validation images.
@@ -111,7 +104,7 @@ struct DataConfig {
   StreamConfig stream;
   NetworkConfig network;
   std::string transform_path;  // a TransformationDirectory, instead of sizes and augment; or empty
-  ImageSizes image_size;
+  int image_size = 0;          // 0: auto
   Augment augment = Augment::kNone;
   std::optional<Fit> fit;  // empty: chosen by the images
   int eval_resize = 0;     // 0: auto
@@ -200,7 +193,6 @@ struct RanksConfig {
   int expect_ranks = 0;                // 0: any number
   bool sync_batch_norm = false;
   ExchangePlan exchange;
-  bool bfloat16_gradients = false;
   int collective_timeout_s = 300;
   // After waiting this long, and again at this interval, the missing ranks are logged.
   double stall_warning_s() const { return collective_timeout_s / 5.0; }
@@ -210,10 +202,9 @@ struct RanksConfig {
 struct OutputConfig {
   std::string trained_model_path;
   std::string log_path = "logs";
-  std::string explain;     // folder for heat maps of mistakes; empty: none
-  int print_freq = 10;     // steps
-  bool no_hashes = false;  // do not record in the model which images it has seen
-  bool mlflow_log_model = false;
+  std::string explain;             // folder for heat maps of mistakes; empty: none
+  int print_freq = 10;             // steps
+  bool no_hashes = false;          // do not record in the model which images it has seen
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
 };
 
@@ -444,30 +435,11 @@ struct DemoDataConfig {
   std::int64_t random_seed = 1;
 };
 
-// A training step whose speed is measured.
-struct StepConfig {
-  std::string model_name;
-  int batch_size = 16;
-  int size = 0;
-  int classes = 0;
-  int steps = 5;
-  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
-  DeviceChoice device = DeviceChoice::kAuto;
-};
-
 struct InspectConfig {
   std::string path;
   bool json = false;
   bool check = false;
   std::string valid_data_path = {};  // searched for copies of images; empty: none
-  // Options of the sheet of augmented images, which is written instead of the report.
-  std::optional<Augment> augment = {};  // empty: no sheet
-  std::string output_path = {};
-  int image_size = 0;  // 0: auto
-  std::int64_t random_seed = 1;
-  // A training job on the images whose speed is measured and reported; without a network: none.
-  StepConfig pace = {};
-  int epochs = 5;  // epochs of that job
   RecordOptions records = {};
 };
 

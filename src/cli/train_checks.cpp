@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cli/paths.h"
 #include "cli/rows.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 #include "record/run_file.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
@@ -27,7 +27,7 @@ namespace {
 void check_transform(Given& given, const DataConfig& config) {
   if (config.transform_path.empty()) return;
   const std::pair<const char*, bool> others[] = {
-      {"image-size", config.image_size.last > 0},
+      {"image-size", config.image_size > 0},
       {"fit", config.fit.has_value()},
       {"augment", config.augment != Augment::kNone},
       {"eval-resize", config.eval_resize > 0},
@@ -59,10 +59,6 @@ void check_fit(Given& given, const RecipeConfig& recipe, DataConfig& config) {
 
 void check_cache(Given& given, const DataConfig& config) {
   if (config.cache != CachePolicy::kDecoded) return;
-  if (config.image_size.first > 0)
-    given.refuse("cache",
-                 "decoded requires the same pixels in every epoch, but --image-size grows: use "
-                 "--cache bytes or auto.");
   if (!takes_random_parts(config.augment)) return;
   given.refuse("cache",
                "decoded requires the same crop of an image in every epoch, but --augment " +
@@ -99,7 +95,7 @@ void check_data(Given& given, DataConfig& config) {
   check_network(given, config.network);
   given.check(given.position("eval-resize"), [&] {
     check_eval_size(config.eval_resize,
-                    config.eval_crop.side > 0 ? config.eval_crop.side : config.image_size.last);
+                    config.eval_crop.side > 0 ? config.eval_crop.side : config.image_size);
   });
   check_transform(given, config);
   check_cache(given, config);
@@ -280,11 +276,6 @@ void check_mixing(Given& given, const OptimizationConfig& config) {
 void check_time_limit(Given& given, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.time_limit_s == 0) return;
-  if (config.data.image_size.first > 0)
-    given.fault(
-        "image-size",
-        "--time-limit plans epochs by the time of the first, but with a growing --image-size later "
-        "ones take longer: use one size, or --epochs instead of --time-limit.");
   const KnownSchedule& schedule = *find_known_schedule(optimization.recipe.schedule);
   if (schedule.is_per_step && schedule.fall != nullptr && optimization.num_warmup_steps < 1)
     given.fault("lr-schedule",
@@ -408,8 +399,7 @@ void imply_helpful(Given& given, const TrainConfig& config) {
            !has_any(given, std::array{"recipe", "sync-batch-norm", "shard-by", "exchange"}) &&
            !task_refuses(given, "auto"))
     given.imply("auto", "True");
-  if (!has_any(given, std::array{"epochs", "steps", "lr-schedule"}) &&
-      config.data.image_size.first == 0)
+  if (!has_any(given, std::array{"epochs", "steps", "lr-schedule"}))
     given.imply("time-limit", "10min");
 }
 

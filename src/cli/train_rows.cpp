@@ -89,11 +89,10 @@ Rows<TrainConfig> component_rows() {
 Rows<DataConfig> image_rows() {
   using Config = DataConfig;
   return {
-      opt(&Config::image_size, "image-size", growing_size(), {kImages, kResult, kParameter, kFirst},
+      opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"),
+          {kImages, kResult, kParameter, kFirst},
           "Resize images to this height and width. auto: the size that all images share, if they "
-          "are an ImageDirectory or have no side above 256; else 224. 128:224: training starts at "
-          "128 pixels and grows to 224 in steps of 32, each for the same number of epochs; "
-          "validation always uses the last size."),
+          "are an ImageDirectory or have no side above 256; else 224."),
       opt(&Config::fit, "fit",
           {{"crop", Fit::kCrop}, {"pad", Fit::kPad}, {"stretch", Fit::kStretch}, {"auto", {}}},
           {kImages, kResult},
@@ -190,7 +189,7 @@ Rows<TrainConfig> machine_rows() {
               opt(&OutputConfig::log_path, "log-path", path("DIR"),
                   {kReporting, kFree, kForOneRun, kMayDiffer, kFirst},
                   "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, tensorboard) "
-                  "and module_statistics/error_info.json."),
+                  "and error_info.json, in module_statistics."),
               opt(&OutputConfig::explain, "explain", path("DIR"), {kReporting, kFree, kForOneRun},
                   "Folder for heat maps of the validation mistakes in the report: what in the "
                   "image led to the saved model's prediction.")})};
@@ -312,10 +311,11 @@ Rows<RecipeConfig> recipe_rows() {
       opt(&Config::optimizer, "optimizer", named(kKnownOptimizers), {kRecipe, kResult, kOfRecipe},
           descriptions(kKnownOptimizers)),
       opt(&Config::momentum, "momentum", from(0, 1), {kRecipe, kResult, kOfRecipe},
-          "Momentum of sgd and lars; beta1 of adamw."),
+          "Momentum of sgd; beta1 of adamw."),
       opt(&Config::weight_decay, "weight-decay", from(0, 1), {kRecipe, kResult, kOfRecipe},
-          "Weight decay: sgd and lars add this multiple of the weights to the gradient; adamw "
-          "shrinks weights by it, times the learning rate."),
+          "Weight decay: sgd adds this multiple of the weights to the gradient; adamw shrinks "
+          "weights "
+          "by it, times the learning rate."),
       opt(&Config::decays_norm_and_bias, "no-decay", {{"none", true}, {"norm-and-bias", false}},
           {kRecipe, kResult, kOfRecipe},
           "Parameters without weight decay. norm-and-bias: those of normalization layers, and "
@@ -360,13 +360,10 @@ Rows<CheckpointConfig> checkpoint_rows() {
 
 Rows<OutputConfig> tracking_rows() {
   using Config = OutputConfig;
-  return {
-      opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), {kReporting, kFree, kForOneRun},
-          "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI."),
-      opt(&Config::kfp_executor_input, "kfp-executor-input", free_text("JSON"),
-          {kReporting, kFree, kKubeflowRun, kForOneRun},
-          "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
-          "epoch's metrics go to its output of type Metrics.")};
+  return {opt(&Config::kfp_executor_input, "kfp-executor-input", free_text("JSON"),
+              {kReporting, kFree, kKubeflowRun, kForOneRun},
+              "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
+              "epoch's metrics go to its output of type Metrics.")};
 }
 
 Rows<InsightConfig> insight_rows() {
@@ -411,10 +408,6 @@ Rows<TrainConfig> rank_rows() {
              {opt(&RanksConfig::sync_batch_norm, "sync-batch-norm", on_off(),
                   {kRanks, kResult, kParameter},
                   "Compute BatchNorm statistics over the global batch."),
-              opt(&RanksConfig::bfloat16_gradients, "gradient-dtype",
-                  {{"fp32", false}, {"bf16", true}}, {kRanks, kBits},
-                  "Data type of the gradient all-reduce; bf16 halves the traffic at reduced "
-                  "precision."),
               opt(&RanksConfig::collective_timeout_s, "collective-timeout",
                   from(1, 86400, "seconds"), {kRanks, kFree},
                   "Fail the job after waiting this long for other ranks; each fifth of it, the "
@@ -466,10 +459,9 @@ CommandInfo train_command() {
   CommandInfo info = command("train", "Train a model on labeled images and write a ModelDirectory.",
                              "PHOTOS [VALIDATION-PHOTOS] [options]", train_rows(), check_train,
                              {imply_usual, imply_recipe});
-  info.examples = {
-      "kiln train photos                                # photos has a folder for each class",
-      "kiln train photos --weights torchvision --time-limit 30min",
-      "kiln train photos/train photos/val --epochs 30 --run-path runs/second"};
+  info.examples = {"kiln train photos                      # photos has a folder for each class",
+                   "kiln train photos --weights torchvision --time-limit 30min",
+                   "kiln train photos/train photos/val --epochs 30 --run-path runs/second"};
   return info;
 }
 

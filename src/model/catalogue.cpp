@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "model/published.h"
 
 namespace kiln {
 
@@ -26,53 +25,68 @@ const std::vector<KnownNetwork>& known_networks() {
       "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
   constexpr int kNever = 1 << 20;  // depthwise convolutions, whose gradients are slow in bfloat16
   static const std::vector<KnownNetwork> kNetworks{
-      {"resnet18", "ResNet", {"resnet18-f37072fd.pth"}},
-      {"resnet34", "ResNet", {"resnet34-b627a593.pth"}},
-      {"resnet50", "ResNet", {"resnet50-0676ba61.pth", "resnet50-11ad3fa6.pth"}},
-      {"resnet101", "ResNet", {"resnet101-63fe2227.pth", "resnet101-cd907fc2.pth"}},
-      {"resnet152", "ResNet", {"resnet152-394f9c45.pth", "resnet152-f82ba261.pth"}},
+      {"resnet18", "ResNet", {{{"resnet18-f37072fd.pth", 47, 69.8}}}},
+      {"resnet34", "ResNet", {{{"resnet34-b627a593.pth", 87, 73.3}}}},
+      {"resnet50",
+       "ResNet",
+       {{{"resnet50-0676ba61.pth", 103, 76.1}, {"resnet50-11ad3fa6.pth", 103, 80.9}}}},
+      {"resnet101",
+       "ResNet",
+       {{{"resnet101-63fe2227.pth", 179, 77.4}, {"resnet101-cd907fc2.pth", 179, 81.9}}}},
+      {"resnet152",
+       "ResNet",
+       {{{"resnet152-394f9c45.pth", 242, 78.3}, {"resnet152-f82ba261.pth", 242, 82.3}}}},
       {"resnext50_32x4d",
        "ResNet",
-       {"resnext50_32x4d-7cdf4587.pth", "resnext50_32x4d-1a0047aa.pth"}},
+       {{{"resnext50_32x4d-7cdf4587.pth", 100, 77.6},
+         {"resnext50_32x4d-1a0047aa.pth", 100, 81.2}}}},
       {"resnext101_32x8d",
        "ResNet",
-       {"resnext101_32x8d-8ba56ff5.pth", "resnext101_32x8d-110c445d.pth"}},
+       {{{"resnext101_32x8d-8ba56ff5.pth", 356, 79.3},
+         {"resnext101_32x8d-110c445d.pth", 356, 82.8}}}},
       {"wide_resnet50_2",
        "ResNet",
-       {"wide_resnet50_2-95faca4d.pth", "wide_resnet50_2-9ba9bcbe.pth"}},
+       {{{"wide_resnet50_2-95faca4d.pth", 138, 78.5},
+         {"wide_resnet50_2-9ba9bcbe.pth", 276, 81.6}}}},
       {"wide_resnet101_2",
        "ResNet",
-       {"wide_resnet101_2-32ee1156.pth", "wide_resnet101_2-d733dc28.pth"}},
-      {"densenet121", "DenseNet", {"densenet121-a639ec97.pth"}},
-      {"densenet161", "DenseNet", {"densenet161-8d451a50.pth"}},
-      {"densenet169", "DenseNet", {"densenet169-b2777c0a.pth"}},
-      {"densenet201", "DenseNet", {"densenet201-c1103571.pth"}},
+       {{{"wide_resnet101_2-32ee1156.pth", 255, 78.8},
+         {"wide_resnet101_2-d733dc28.pth", 508, 82.5}}}},
+      {"densenet121", "DenseNet", {{{"densenet121-a639ec97.pth", 32, 74.4}}}},
+      {"densenet161", "DenseNet", {{{"densenet161-8d451a50.pth", 116, 77.1}}}},
+      {"densenet169", "DenseNet", {{{"densenet169-b2777c0a.pth", 57, 75.6}}}},
+      {"densenet201", "DenseNet", {{{"densenet201-c1103571.pth", 81, 76.9}}}},
       {"mobilenet_v3_large",
        "MobileNetV3",
-       {"mobilenet_v3_large-8738ca79.pth", "mobilenet_v3_large-5c1a4163.pth"},
+       {{{"mobilenet_v3_large-8738ca79.pth", 22, 74.0},
+         {"mobilenet_v3_large-5c1a4163.pth", 22, 75.3}}},
        {"mobilenetv3_large_100"},
        0,
        kNever},
       {"efficientnet_b0",
        "EfficientNet",
-       {"efficientnet_b0_rwightman-7f5810bc.pth"},
+       {{{"efficientnet_b0_rwightman-7f5810bc.pth", 21, 77.7}}},
        {},
        0,
        kNever},
-      {"efficientnet_v2_s", "EfficientNet", {"efficientnet_v2_s-dd5fe13b.pth"}},
-      {"convnext_tiny", "ConvNeXt", {"convnext_tiny-983f1562.pth"}},
-      {"convnext_small", "ConvNeXt", {"convnext_small-0c510722.pth"}},
-      {"vit_b_16", "ViT", {"vit_b_16-c867db91.pth"}, {"vit_base_patch16_224"}, 16},
+      {"efficientnet_v2_s", "EfficientNet", {{{"efficientnet_v2_s-dd5fe13b.pth", 87, 84.2}}}},
+      {"convnext_tiny", "ConvNeXt", {{{"convnext_tiny-983f1562.pth", 114, 82.5}}}},
+      {"convnext_small", "ConvNeXt", {{{"convnext_small-0c510722.pth", 201, 83.6}}}},
+      {"vit_b_16", "ViT", {{{"vit_b_16-c867db91.pth", 346, 81.1}}}, {"vit_base_patch16_224"}, 16},
       {"vit_s_16", "ViT", {}, {"vit_small_patch16_224"}, 16},
-      {"vit_s_14", "ViT", {kDinoV2Small}, {"vit_small_patch14_dinov2", "dinov2_vits14"}, 14},
-      {"vit_b_14", "ViT", {kDinoV2Base}, {"vit_base_patch14_dinov2", "dinov2_vitb14"}, 14},
+      {"vit_s_14",
+       "ViT",
+       {{{kDinoV2Small, 88}}},
+       {"vit_small_patch14_dinov2", "dinov2_vits14"},
+       14},
+      {"vit_b_14", "ViT", {{{kDinoV2Base, 346}}}, {"vit_base_patch14_dinov2", "dinov2_vitb14"}, 14},
   };
   return kNetworks;
 }
 
-std::string weights_url(std::string_view published_file) {
-  return (published_file.starts_with("https://") ? "" : "https://download.pytorch.org/models/") +
-         std::string(published_file);
+std::string PublishedWeights::url() const {
+  return (file.starts_with("https://") ? "" : "https://download.pytorch.org/models/") +
+         std::string(file);
 }
 
 bool names_torchvision(std::string_view weights) {
@@ -80,23 +94,25 @@ bool names_torchvision(std::string_view weights) {
 }
 
 bool is_torchvisions(const KnownNetwork& network) {
-  const std::string_view file = network.published[0];
+  const std::string_view file = network.published[0].file;
   return !file.empty() && !file.starts_with("https://");
 }
 
-std::string torchvisions_url(const KnownNetwork& network, std::string_view word) {
-  const auto file_of = [&](const KnownNetwork& any) {
-    return is_torchvisions(any) ? any.published.at(word.ends_with("v2") ? 1 : 0) : "";
+const PublishedWeights& torchvisions_weights(const KnownNetwork& network, std::string_view word) {
+  static const PublishedWeights kNone;
+  const auto weights_of = [&](const KnownNetwork& any) -> const PublishedWeights& {
+    return is_torchvisions(any) ? any.published.at(word.ends_with("v2") ? 1 : 0) : kNone;
   };
-  if (!file_of(network).empty()) return weights_url(file_of(network));
+  if (const PublishedWeights& weights = weights_of(network); !weights.file.empty()) return weights;
   const std::string name(network.name);
   std::vector<std::string> others;
   for (const KnownNetwork& other : known_networks())
-    if (!file_of(other).empty()) others.emplace_back(other.name);
+    if (!weights_of(other).file.empty()) others.emplace_back(other.name);
   std::string text = "--weights " + std::string(word) + ": torchvision has no such weights of " +
                      name + ", but of " + joined(others, ", ");
-  if (!is_torchvisions(network) && !network.published[0].empty())
-    text += "; those of " + name + " are --weights " + std::string(network.published[0]);
+  const std::string_view elsewhere = network.published[0].file;
+  if (!is_torchvisions(network) && !elsewhere.empty())
+    text += "; those of " + name + " are --weights " + std::string(elsewhere);
   throw Error(ErrorCode::kUserError, text + ".");
 }
 

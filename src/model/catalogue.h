@@ -37,6 +37,16 @@ struct NetworkFamily {
   int final_map_side(int image_side) const;
 };
 
+// A file of weights that its publisher trained on ImageNet. License: not stated by torchvision.
+struct PublishedWeights {
+  // Of torchvision: its name, which has the first eight hex digits of its SHA-256; else the URL.
+  std::string_view file = {};  // empty: there is none
+  int megabytes = 0;           // of 10^6 bytes
+  double top1 = 0;             // percent, stated for ImageNet's validation images; 0: not stated
+
+  std::string url() const;
+};
+
 // Below, bfloat16 is at most a little faster alone, and slower beside other programs.
 inline constexpr int kBf16Side = 128;
 
@@ -44,9 +54,7 @@ inline constexpr int kBf16Side = 128;
 struct KnownNetwork {
   std::string_view name;  // as in torchvision
   std::string_view family_name;
-  // File names of torchvision's ImageNet weights, which contain the first eight hex digits of the
-  // file's SHA-256. The second file is from the newer training recipe, if there is one.
-  std::array<std::string_view, 2> published = {};  // or the whole URL; may be empty
+  std::array<PublishedWeights, 2> published = {};  // the second by torchvision's newer recipe
   std::array<std::string_view, 2> also = {};       // its names in timm and elsewhere
   int patch = 0;  // images are cut into squares of so many pixels; 0: they are not
   // From this image side on, CPUs with AMX or AVX512-BF16 train it faster in bfloat16. Measured
@@ -65,9 +73,6 @@ struct KnownNetwork {
                     ErrorCode code = ErrorCode::kInvalidDataset) const;
 };
 
-// Where a file of weights is published.
-std::string weights_url(std::string_view published_file);
-
 const std::vector<NetworkFamily>& network_families();
 const std::vector<KnownNetwork>& known_networks();
 std::vector<std::string> network_names();
@@ -78,5 +83,15 @@ const NetworkFamily* find_family(std::string_view name);
 
 // Throws Error kInvalidModelDirectory, listing the known names, for an unknown name.
 const KnownNetwork& known_network(std::string_view name);
+
+// The weights that torchvision publishes, by a word in place of a file: `torchvision`, or
+// `torchvision:v2` for the second file of a network that has two. A file of such a name is
+// `./torchvision`.
+bool names_torchvision(std::string_view weights);
+// Whether torchvision has weights of the network.
+bool is_torchvisions(const KnownNetwork& network);
+// The file that a word means for the network. Throws Error kUserError, with the networks that have
+// one, if there is none.
+const PublishedWeights& torchvisions_weights(const KnownNetwork& network, std::string_view word);
 
 }  // namespace kiln

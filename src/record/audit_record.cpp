@@ -95,7 +95,6 @@ std::string audit_json(const AuditRecord& record) {
       json["duplicates"][i]["other_set"] = set_name(record.copies[i].other);
     }
   }
-  json["outliers"] = list_json(record.outliers, odd_json);
   json["flawed"] = list_json(record.flawed, odd_json);
   json["faults"] = list_json(record.faults, fault_json);
   return json_text(json, 1) + "\n";
@@ -123,8 +122,7 @@ std::string doubtful_csv(const AuditRecord& record) {
         add(*image,
             kind + other->file + (other->validates ? " (validation) in " : " in ") + other->label);
   }
-  for (const auto* list : {&record.outliers, &record.flawed})
-    for (const OddImage& odd : *list) add(odd.image, odd.kind);
+  for (const OddImage& odd : record.flawed) add(odd.image, odd.kind);
   std::string text = "path,label,suggested,confidence,reason\n";
   for (const std::vector<std::string>& row : rows) text += csv_row(row);
   return text;

@@ -34,10 +34,10 @@ struct CopiedImage {
   bool is_exact = false;  // identical bytes; otherwise it looks the same
 };
 
-// An image that stands out by its content.
+// An image that stands out.
 struct OddImage {
   AuditedImage image;
-  std::string kind;    // "outlier", "dark", "blurred", …
+  std::string kind;    // "dark", "blurred", …
   std::string reason;  // a clause with numbers
   double extent = 0;   // how far it exceeds the limit
 };
@@ -72,7 +72,6 @@ struct AuditRecord {
   std::vector<AuditedClass> classes;     // by class id
   std::vector<DoubtfulLabel> doubtful;   // most doubtful first
   std::vector<CopiedImage> copies;       // those with different classes first
-  std::vector<OddImage> outliers;        // the farthest first
   std::vector<OddImage> flawed;          // dark, bright, nearly empty, blurred, odd
   std::vector<ImageFaultRecord> faults;  // bad and damaged images
   std::size_t num_shown = 200;           // per list, on the page
@@ -90,7 +89,7 @@ inline constexpr const char* kAuditFileName = "audit.json";
 std::string audit_json(const AuditRecord& record);  // numbers and lists, without thumbnails
 
 // Columns path,label,suggested,confidence,reason: a file for people to edit, which `--labels`
-// reads. One row per image: first doubtful labels; then copies with different classes, outliers and
+// reads. One row per image: first doubtful labels; then copies with different classes, and
 // flawed images that are not listed yet, for which `suggested` and `confidence` are empty. Several
 // reasons are joined by "; ".
 std::string doubtful_csv(const AuditRecord& record);

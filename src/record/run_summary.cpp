@@ -112,10 +112,11 @@ std::string short_title(const Figure& figure) {
 }
 
 JudgedEpoch judged(const EpochRecord& epoch, BestBy by) {
-  constexpr const char* kNames[] = {"macro_recall", "macro_recall", "macro_recall",  // by BestBy
-                                    "mean_average_precision", "macro_f1"};
+  const std::string name = by == BestBy::kMap       ? "mean_average_precision"
+                           : by == BestBy::kMacroF1 ? "macro_f1"
+                                                    : "macro_recall";
   for (const Figure& figure : figures_of(epoch))
-    if (figure.name == kNames[static_cast<std::size_t>(by)]) return {epoch.valid, figure.value};
+    if (figure.name == name) return {epoch.valid, figure.value};
   return {epoch.valid, 0};
 }
 

@@ -60,12 +60,8 @@ std::string augment_name(Augment augment) {
   return joined(chosen(augment, kAugmentStepNames), ",");
 }
 
-std::vector<std::string> augment_texts(Augment augment) {
-  return chosen(augment, kTexts);
-}
-
 std::string augment_text(Augment augment) {
-  return joined(augment_texts(augment), ", ");
+  return joined(chosen(augment, kTexts), ", ");
 }
 
 Augment parse_augment(std::string_view text) {

@@ -167,9 +167,8 @@ inline constexpr Augment Augment::kStrong =
 // the order of AugmentStep, separated by commas.
 std::string augment_name(Augment augment);
 
-// A description of each operation, in order: "random resized crop", "horizontal flip".
-std::vector<std::string> augment_texts(Augment augment);
-// The same, joined by commas; empty for kNone.
+// A description of each operation, in order, joined by commas: "random resized crop, horizontal
+// flip"; empty for kNone.
 std::string augment_text(Augment augment);
 
 // Why a text is not a valid set, to follow the option's name: "contains 'flop', but must be …".

@@ -314,10 +314,6 @@ std::string scoring_line(long long done, long long total, double seconds, const 
   return live_line("", share, {begin + rate + left, begin + left}, live);
 }
 
-std::string share_line(const std::string& title, double share, const LiveLine& live) {
-  return live_line(title + " ", share, {formatted(" %.0f %%", 100 * share)}, live);
-}
-
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch) {
   constexpr std::size_t kMaxRows = 20;
   const std::string right = epochs.empty() ? "top-1" : counted_name(epochs.front());

@@ -47,9 +47,6 @@ std::string validation_line(const StepRecord& at, const LiveLine& live);
 std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live,
                          long long before = 0);
 
-// `measuring [######....] 40 %`, for work without images to count.
-std::string share_line(const std::string& title, double share, const LiveLine& live);
-
 // A heading and at most about 20 lines, one per epoch: the first, the last, the saved one, marked
 // with a star, and some in between. A final line explains the star.
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch);

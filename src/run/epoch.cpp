@@ -186,7 +186,7 @@ EpochRecord take_steps(Run& run, int epoch) {
   run.world.enter("training, epoch " + std::to_string(epoch));
   const std::unique_ptr<Batches> loader = run.loaders->training(epoch, sums.steps);
   run.loaders->begin_validation(epoch);
-  TrainEpoch training(*run.state, *loader, run.uploaders->training(epoch), epoch_plan(run, epoch));
+  TrainEpoch training(*run.state, *loader, run.uploaders->training(), epoch_plan(run, epoch));
   StepVotes votes(run, training, *loader);
   votes.before_steps();
   run.log.steps_begin();

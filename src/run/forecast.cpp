@@ -35,15 +35,15 @@ std::string long_run_warning(const RunLength& run, double seconds) {
                       run.image_side);
   text += "A smaller --model-name, more --ranks";
   if (run.steps > 0) text += ", fewer --steps";
-  if (run.steps == 0 && run.epochs.size() > 1) text += ", fewer --epochs";
+  if (run.steps == 0 && run.epoch_steps.size() > 1) text += ", fewer --epochs";
   return text + " or --time-limit also shorten it";
 }
 
 // "all 90 epochs", "all 1,000 steps".
 std::string what_will_finish(const RunLength& run) {
   if (run.steps > 0) return "all " + plural(run.steps, "step", "steps");
-  if (run.epochs.size() == 1) return "the epoch and its validation";
-  return formatted("all %zu epochs", run.epochs.size());
+  if (run.epoch_steps.size() == 1) return "the epoch and its validation";
+  return formatted("all %zu epochs", run.epoch_steps.size());
 }
 
 // "; cost 0.05 so far, about 12.30 in total".
@@ -63,31 +63,31 @@ double seconds_of_steps_left(const StepRecord& timing) {
   return timing.elapsed_seconds / timing.step * steps_left;
 }
 
-Forecast::Forecast(RunLength run) : run_(std::move(run)), work_after_(run_.epochs.size()) {
-  for (std::size_t i = run_.epochs.size(); i-- > 1;)
-    work_after_[i - 1] = work_after_[i] + run_.epochs[i].steps * run_.epochs[i].pixels;
+Forecast::Forecast(RunLength run) : run_(std::move(run)), steps_after_(run_.epoch_steps.size()) {
+  for (std::size_t i = run_.epoch_steps.size(); i-- > 1;)
+    steps_after_[i - 1] = steps_after_[i] + run_.epoch_steps[i];
 }
 
-const EpochWork& Forecast::work_of(int epoch) const {
-  return run_.epochs[static_cast<std::size_t>(epoch) - 1];
+double Forecast::steps_of(int epoch) const {
+  return run_.epoch_steps[static_cast<std::size_t>(epoch) - 1];
 }
 
-double Forecast::validation_seconds(int epoch, double step_seconds) const {
+double Forecast::validation_seconds(double step_seconds) const {
   if (valid_seconds_ > 0) return valid_seconds_;
   const double steps =
       static_cast<double>(run_.valid_images) / static_cast<double>(run_.images_per_step);
-  return steps * run_.valid_pixels / work_of(epoch).pixels * step_seconds * kForwardShare;
+  return steps * run_.valid_pixels * step_seconds * kForwardShare;
 }
 
 double Forecast::seconds_left(int epoch, double steps_left, double step_seconds) const {
   const std::size_t place = static_cast<std::size_t>(epoch) - 1;
-  const double steps = steps_left + work_after_[place] / work_of(epoch).pixels;
-  const auto validations = static_cast<double>(run_.epochs.size() - place);
-  return steps * step_seconds + validations * validation_seconds(epoch, step_seconds);
+  const auto validations = static_cast<double>(run_.epoch_steps.size() - place);
+  return (steps_left + steps_after_[place]) * step_seconds +
+         validations * validation_seconds(step_seconds);
 }
 
 double Forecast::seconds_left(const StepRecord& timing) const {
-  return seconds_left(timing.epoch, work_of(timing.epoch).steps - timing.step,
+  return seconds_left(timing.epoch, steps_of(timing.epoch) - timing.step,
                       timing.elapsed_seconds / timing.step);
 }
 
@@ -114,7 +114,7 @@ std::optional<ForecastText> Forecast::after_step(const StepRecord& step) {
   if (steps < kEnoughSteps) return std::nullopt;
   const double step_seconds = (step.elapsed_seconds - first_.elapsed_seconds) / steps;
   return tell(static_cast<double>(run_.images_per_step) / step_seconds,
-              seconds_left(step.epoch, work_of(step.epoch).steps - step.step, step_seconds));
+              seconds_left(step.epoch, steps_of(step.epoch) - step.step, step_seconds));
 }
 
 std::optional<ForecastText> Forecast::after_epoch(const EpochRecord& epoch) {

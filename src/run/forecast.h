@@ -11,19 +11,14 @@
 
 namespace kiln {
 
-struct EpochWork {
-  double steps = 0;
-  double pixels = 1;  // of a training image
-};
-
 // What the first steps do not show about a run.
 struct RunLength {
-  std::vector<EpochWork> epochs;  // those that are trained, from the first
-  long long steps = 0;            // --steps, which ends training; 0: not given
-  long long images_per_step = 1;  // over all ranks
-  long long valid_images = 0;     // per epoch, over all ranks
-  double valid_pixels = 1;        // of a validation image
-  int image_side = 0;             // the longer side of training images, in pixels
+  std::vector<double> epoch_steps;  // of the epochs that are trained, from the first
+  long long steps = 0;              // --steps, which ends training; 0: not given
+  long long images_per_step = 1;    // over all ranks
+  long long valid_images = 0;       // per epoch, over all ranks
+  double valid_pixels = 1;          // of a validation image, divided by those of a training image
+  int image_side = 0;               // the longer side of training images, in pixels
   bool on_gpu = false;
   std::function<std::string()> peak_memory = {};  // so far, as text; may be empty
   double price_per_hour = 0;                      // 0: costs are not reported
@@ -38,7 +33,7 @@ struct ForecastText {
 // The seconds that the training steps to come take if they are as fast as those of this epoch.
 double seconds_of_steps_left(const StepRecord& timing);
 
-// Follows a run. A step takes time in proportion to the pixels of its images. One thread.
+// Follows a run. An image takes time in proportion to its pixels. One thread.
 class Forecast {
  public:
   explicit Forecast(RunLength run);
@@ -55,14 +50,14 @@ class Forecast {
 
  private:
   std::optional<ForecastText> tell(double images_per_second, double seconds_left);
-  const EpochWork& work_of(int epoch) const;
+  double steps_of(int epoch) const;
   double seconds_left(int epoch, double steps_left, double step_seconds) const;
-  double validation_seconds(int epoch, double step_seconds) const;
+  double validation_seconds(double step_seconds) const;
 
   RunLength run_;
-  std::vector<double> work_after_;  // by epoch, from 0: steps x pixels of the later ones
-  double valid_seconds_ = 0;        // of the last epoch; 0: there was none
-  StepRecord first_;                // the first printed step of the epoch; epoch 0: none yet
+  std::vector<double> steps_after_;  // by epoch, from 0: those of the later ones
+  double valid_seconds_ = 0;         // of the last epoch; 0: there was none
+  StepRecord first_;                 // the first printed step of the epoch; epoch 0: none yet
   bool has_told_ = false;
 };
 

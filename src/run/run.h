@@ -25,7 +25,6 @@
 #include "run/run_logger.h"
 #include "run/run_trace.h"
 #include "run/stop.h"
-#include "train/epoch.h"
 #include "train/state.h"
 
 namespace kiln {
@@ -41,20 +40,12 @@ struct Outputs {
 // The images of an epoch on their way to the device.
 class Uploaders {
  public:
-  // `pixels` must outlive it.
   Uploaders(const at::Device& place, const PixelPlan& pixels, int batch_size);
 
-  // For an epoch's training images. If their size changes, cuDNN benchmarks its convolutions again.
-  // Valid until the next call.
-  DeviceUploader& training(int epoch);
+  DeviceUploader& training() { return *train_; }
   DeviceUploader& validation() { return valid_ ? *valid_ : *train_; }
 
  private:
-  std::unique_ptr<DeviceUploader> opened(ImageSize size) const;
-
-  const at::Device place_;
-  const PixelPlan& pixels_;
-  const int batch_size_;
   std::unique_ptr<DeviceUploader> train_, valid_;  // the second if the sizes differ
 };
 

@@ -42,7 +42,7 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
   if (const std::optional<MlflowSettings> settings = mlflow_settings_of_environment())
     reporter.add([&] {
       const std::filesystem::path report = std::filesystem::path(config.log_path) / kReportName;
-      return make_mlflow_sink(*settings, {{report}, config.mlflow_log_model}, reporter.log());
+      return make_mlflow_sink(*settings, {report}, reporter.log());
     });
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/timeline.h"
-#include "train/epoch.h"
+#include "train/step_clock.h"
 
 namespace kiln {
 

@@ -35,18 +35,18 @@ void forecast(Run& run) {
   if (run.plan.uses_features || run.stop->has_time_limit()) return;
   const PixelPlan& pixels = run.plan.pixels;
   const Length& length = run.plan.stop.length;
-  std::vector<EpochWork> epochs;
+  std::vector<double> steps;
   for (int epoch = 1; epoch <= run.stop->last_epoch(); ++epoch) {
     const bool is_of_schedule = epoch > length.first_epochs;
-    epochs.push_back({.steps = is_of_schedule ? static_cast<double>(length.steps_of(epoch)) : 0,
-                      .pixels = static_cast<double>(pixels.of_epoch(epoch).output.num_pixels())});
+    steps.push_back(is_of_schedule ? static_cast<double>(length.steps_of(epoch)) : 0);
   }
   const ImageSize size = pixels.train.output;
-  run.log.forecast({.epochs = std::move(epochs),
+  run.log.forecast({.epoch_steps = std::move(steps),
                     .steps = length.steps,
                     .images_per_step = run.plan.global_batch,
                     .valid_images = static_cast<long long>(run.num_valid_images()),
-                    .valid_pixels = static_cast<double>(pixels.valid.output.num_pixels()),
+                    .valid_pixels = static_cast<double>(pixels.valid.output.num_pixels()) /
+                                    static_cast<double>(size.num_pixels()),
                     .image_side = std::max(size.height, size.width),
                     .on_gpu = run.machine.device.is_cuda});
 }

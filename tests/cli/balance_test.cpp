@@ -65,25 +65,5 @@ TEST(TaskOption, DecidesWhatTheBestEpochIsJudgedBy) {
   EXPECT_NE(fault(train({"--best-by=map"})).find("--task multi-label"), std::string::npos);
 }
 
-TEST(AugmentOption, InspectWritesASheetOfAugmentedImages) {
-  const auto plain = parse_as<InspectConfig>({"inspect", "photos", "--json"});
-  EXPECT_FALSE(plain.augment.has_value());
-  const auto sheet =
-      parse_as<InspectConfig>({"inspect", "photos", "--augment", "flip,color", "--output-path",
-                               "s.html", "--image-size", "64", "--random-seed", "7"});
-  ASSERT_TRUE(sheet.augment.has_value());
-  EXPECT_EQ(augment_name(*sheet.augment), "flip,color");
-  EXPECT_EQ(sheet.output_path, "s.html");
-  EXPECT_EQ(sheet.image_size, 64);
-  EXPECT_EQ(sheet.random_seed, 7);
-  EXPECT_NE(fault({"inspect", "p", "--augment", "flip"}).find("add --output-path"),
-            std::string::npos);
-  EXPECT_NE(fault({"inspect", "p", "--output-path", "s.html"}).find("add --augment"),
-            std::string::npos);
-  EXPECT_NE(fault({"inspect", "p", "--augment=flip", "--output-path=s", "--check"})
-                .find("cannot be used with --augment"),
-            std::string::npos);
-}
-
 }  // namespace
 }  // namespace kiln

@@ -55,7 +55,6 @@ TEST_F(BareWords, LeaveWhatIsGiven) {
   EXPECT_EQ(found["time-limit"], "");
   EXPECT_EQ(found["learning-rate"], "0.001");
   EXPECT_EQ(options({path("photos"), "--time-limit=1h"})["time-limit"], "1h");
-  EXPECT_EQ(options({path("photos"), "--image-size=64:128"})["time-limit"], "");
   for (const char* decided :
        {"--freeze=backbone", "--epochs=3", "--learning-rate=0.1", "--augment=flip", "--steps=9"})
     EXPECT_EQ(options({path("photos"), "--weights=w", decided})["auto"], "") << decided;

@@ -129,11 +129,10 @@ TEST(Effects, AreGivenForEveryOptionOfTrain) {
 }
 
 TEST(Effects, TellWhatARunThatResumesMayChange) {
-  for (const char* name :
-       {"epochs", "train-data-path", "checkpoint-path", "loader-threads", "cache", "print-freq",
-        "collective-timeout", "mlflow-log-model", "no-hashes", "explain"})
+  for (const char* name : {"epochs", "train-data-path", "checkpoint-path", "loader-threads",
+                           "cache", "print-freq", "collective-timeout", "no-hashes", "explain"})
     EXPECT_EQ(effect_of(name), Effect::kFree) << name;
-  for (const char* name : {"threads", "ranks", "gradient-dtype", "device"})
+  for (const char* name : {"threads", "ranks", "device"})
     EXPECT_EQ(effect_of(name), Effect::kBits) << name;
   for (const char* name :
        {"learning-rate", "random-seed", "augment",         "image-size", "patience",

@@ -36,7 +36,7 @@ TEST(CommandLine, TrainHasTheDesignersDefaults) {
   EXPECT_EQ(config.optimization.random_seed, 1);
   EXPECT_EQ(config.optimization.patience, 3);
   EXPECT_EQ(config.output.print_freq, 10);
-  EXPECT_EQ(config.data.image_size.last, 0);
+  EXPECT_EQ(config.data.image_size, 0);
   EXPECT_EQ(config.data.normalization, NormalizationChoice::kAuto);
   EXPECT_EQ(config.data.on_bad_image, OnBadImage::kSkip);
   EXPECT_TRUE(config.data.max_bad_images.is_share);
@@ -87,7 +87,7 @@ TEST(CommandLine, TakesEveryTrainOption) {
   EXPECT_EQ(config.optimization.random_seed, -4);
   EXPECT_EQ(config.optimization.patience, 2);
   EXPECT_EQ(config.output.print_freq, 1);
-  EXPECT_EQ(config.data.image_size.last, 224);
+  EXPECT_EQ(config.data.image_size, 224);
   EXPECT_EQ(config.data.normalization, NormalizationChoice::kHalf);
   EXPECT_EQ(config.data.on_bad_image, OnBadImage::kFail);
   EXPECT_EQ(config.data.max_bad_images.of(1000), 12);
@@ -336,6 +336,18 @@ TEST(CommandLine, HostileArgumentsAreFaults) {
   EXPECT_NE(fault(train({"-epochs", "3"})).find("'-epochs' is not an option"), std::string::npos);
   EXPECT_NE(fault(train({"--=5"})), "no fault");
   EXPECT_NE(fault(train({"--epochs=1=2"})).find("'1=2'"), std::string::npos);
+}
+
+TEST(CommandLine, WordsAreSplitAsTheyStand) {
+  for (const char* odd : {"-b", "--odd=1", "--"})
+    EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--", odd}).path, odd);
+  EXPECT_EQ(parse_as<ScoreConfig>({"score", "--files-from", "-"}).files_from, "-");
+  EXPECT_EQ(parse_as<InspectConfig>({"inspect", "@me.jpg"}).path, "@me.jpg");
+  EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--check", "photos"}).path, "photos");
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--random_seed", "-7"})).optimization.random_seed, -7);
+  EXPECT_NE(fault(train({"--epoch", "3"})).find("Did you mean '--epochs'?"), std::string::npos);
+  EXPECT_NE(fault(train({"--epochs", "--", "3"})).find("--epochs needs a value"),
+            std::string::npos);
 }
 
 TEST(CommandLine, ABooleanMayBeADigit) {

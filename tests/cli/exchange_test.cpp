@@ -59,7 +59,7 @@ TEST(ExchangeOptions, NeedAWorker) {
 TEST(ExchangeOptions, RefuseWhatServersHaveNoUseFor) {
   for (const char* option :
        {"--device=cuda", "--sync-batch-norm=True", "--freeze=backbone", "--ema=0.9",
-        "--precision=fp16", "--shard-by=none", "--lr-scaling=sqrt", "--gradient-dtype=bf16"}) {
+        "--precision=fp16", "--shard-by=none", "--lr-scaling=sqrt"}) {
     const std::string text = fault(with_servers({option}));
     const std::string name = std::string(option).substr(0, std::string(option).find('='));
     EXPECT_TRUE(text.starts_with(name)) << option << ": " << text;

@@ -24,12 +24,9 @@ TEST(Network, IsNamedInPlaceOfADirectory) {
   const auto network = parse_as<TrainConfig>(named({"--model-name", "ResNet18"})).data.network;
   EXPECT_EQ(network.model_name, "resnet18");
   EXPECT_EQ(network.weights, "");
-  EXPECT_FALSE(network.zero_init_residual);
-  const auto given = parse_as<TrainConfig>(named({"--model-name", "resnet18", "--weights", "w",
-                                                  "--zero-init-residual"}))
-                         .data.network;
+  const auto given =
+      parse_as<TrainConfig>(named({"--model-name", "resnet18", "--weights", "w"})).data.network;
   EXPECT_EQ(given.weights, "w");
-  EXPECT_TRUE(given.zero_init_residual);
 }
 
 TEST(Network, IsNamedOnce) {
@@ -60,13 +57,10 @@ TEST(Network, IsThatOfAModelDirectory) {
   fs::remove_all(folder);
 }
 
-TEST(Network, ItsOptionsNeedItsName) {
-  for (const Words& words : {Words{"--weights", "w"}, Words{"--zero-init-residual"}}) {
-    EXPECT_TRUE(contains(fault(train(words)), words[0] + " needs the name of the network"));
-  }
+TEST(Network, ItsWeightsNeedItsName) {
+  EXPECT_TRUE(
+      contains(fault(train({"--weights", "w"})), "--weights needs the name of the network"));
   EXPECT_TRUE(contains(fault(named({"--model-name", "resnet81"})), "Did you mean 'resnet18'?"));
-  EXPECT_TRUE(contains(fault(named({"--model-name", "densenet121", "--zero-init-residual"})),
-                       "applies to ResNets only"));
 }
 
 TEST(Network, TheOutputIsApartFromTheWeights) {

@@ -103,7 +103,7 @@ TEST(Ranges, MessagesNameOptionValueAndRange) {
   EXPECT_EQ(fault(train({"--epochs", "1000001"})),
             "--epochs is 1000001, but must be at most 1000000 (range 1 to 1000000).");
   EXPECT_EQ(fault(train({"--image-size", "8"})),
-            "--image-size is 8, but must be auto, 16 to 2048, or two of them such as 128:224.");
+            "--image-size is 8, but must be auto, or 16 to 2048.");
 }
 
 TEST(Ranges, WholeNumbersHaveNoFraction) {

@@ -73,24 +73,6 @@ TEST(Recipe, MixingNeedsPairs) {
   EXPECT_EQ(fault(train({"--mixup", "0.2", "--batch-size", "2"})), "no fault");
 }
 
-TEST(Recipe, SizesGrow) {
-  const DataConfig config =
-      parse_as<TrainConfig>(train({"--image-size", "128:224", "--eval-crop", "larger"})).data;
-  EXPECT_EQ(config.image_size.first, 128);
-  EXPECT_EQ(config.image_size.last, 224);
-  EXPECT_TRUE(config.eval_crop.is_larger);
-  EXPECT_NE(fault(train({"--image-size", "224:128"})).find("write 128:224."), std::string::npos);
-  EXPECT_NE(fault(train({"--image-size", "224:224"})).find("write 224."), std::string::npos);
-  EXPECT_NE(fault(train({"--image-size", "8:224"})).find("--image-size is 8, but must be"),
-            std::string::npos);
-  for (const char* text : {":", "128:", ":224", "128:auto", "1:2:3", "a:b"})
-    EXPECT_NE(fault(train({"--image-size", text})), "no fault") << text;
-  EXPECT_NE(fault(train({"--image-size", "128:224", "--cache", "decoded"})).find("grow"),
-            std::string::npos);
-  EXPECT_NE(fault(train({"--image-size", "128:224", "--time-limit", "1h"})).find("--time-limit"),
-            std::string::npos);
-}
-
 TEST(Recipe, FitIsCropWhereImagesDoNotDecide) {
   const auto fit = [](Words more, const Words& others = {}) {
     more.insert(more.end(), others.begin(), others.end());
@@ -170,7 +152,6 @@ TEST(Modern, FollowsTheOptimizerAndTheEpochs) {
   };
   EXPECT_EQ(rate_of("sgd"), "0.064");
   EXPECT_EQ(rate_of("adamw"), "0.0005");
-  EXPECT_EQ(rate_of("lars"), "0.192");
   EXPECT_EQ(effective({"--recipe", "modern", "--epochs", "5"}, "num-warmup-steps"), "1.5");
 }
 

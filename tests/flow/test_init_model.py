@@ -140,8 +140,7 @@ class InitModelTest(FlowTest):
 
     def test_weights_of_another_network_are_refused_by_name(self):
         write_zip(self.folder / "weights.pth", self.fresh("resnet34"))
-        self.assert_refused(self.init("resnet18", "--weights", self.folder / "weights.pth"), 1, "not those of resnet18",
-                            "those of resnet34: use that network")
+        self.assert_refused(self.init("resnet18", "--weights", self.folder / "weights.pth"), 1, "not those of resnet18")
 
     def test_files_that_are_no_weights(self):
         source = self.folder / "weights.pth"

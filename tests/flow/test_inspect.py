@@ -1,53 +1,14 @@
 """`kiln inspect`: what directories and files hold, as a table and as JSON; its check; hostile files."""
-import base64
 import collections
-import html.parser
 import json
 import shutil
 import struct
 
-from flow import FlowTest, jpeg_size, kiln, main
+from flow import FlowTest, kiln, main
 from weight_files import read_zip, torchvision_names, write_legacy, write_safetensors, write_zip
 
 
-class SheetReader(html.parser.HTMLParser):
-    """The pictures of a page of `kiln inspect --augment`, row by row, and the operations that it lists."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.rows, self.operations, self.inside = [], [], ""
-        self.feed(path.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag, attributes):
-        self.inside = tag
-        if tag == "h3":
-            self.rows.append([])
-        if tag == "img":
-            kind, data = dict(attributes)["src"].split(",")
-            assert kind == "data:image/jpeg;base64", kind
-            self.rows[-1].append(base64.b64decode(data))
-
-    def handle_data(self, data):
-        if self.inside == "li" and data.strip():
-            self.operations.append(data)
-
-
 class InspectTest(FlowTest):
-    def test_a_forecast_is_its_last_line(self):
-        job = ["--model-name", "resnet18", "--epochs", 3, "--device", "cpu"]
-        told = self.inspect(self.data / "train", *job, "--batch-size", 4)["forecast"]
-        self.assertEqual((told["image_size"], told["batch_size"], told["epochs"]), ([32, 32], 4, 3))
-        self.assertAlmostEqual(told["epoch_seconds"] * told["images_per_second"], len(list(self.data.glob("train/*/*"))), 3)
-        self.assertAlmostEqual(told["run_seconds"], 3 * told["epoch_seconds"], 6)
-        table = kiln("inspect", self.data / "train", *job, "--image-size", 64).stdout
-        self.assertRegex(table.splitlines()[-1], r"^forecast +resnet18 at 64x64 pixels, batches of 16: .* for 3")
-        large = self.inspect(self.data / "train", *job, "--image-size", 2048, "--batch-size", 64)["forecast"]
-        height, width = large["measured_image_size"]
-        self.assertLess(large["measured_batch_size"] * height * width, 64 * 2048 * 2048)
-        self.assertGreater(large["epoch_seconds"], told["epoch_seconds"])
-        for words in (["--epochs", 3], ["--batch-size", 4], [*job, "--augment", "flip", "--output-path", "x.html"]):
-            self.assertEqual(kiln("inspect", self.data / "train", *words).returncode, 2, words)
-
     def inspect(self, path, *more, exit_code=0):
         result = kiln("inspect", path, "--json", *more)
         self.assertEqual(result.returncode, exit_code, result.stdout + result.stderr)
@@ -190,30 +151,6 @@ class InspectTest(FlowTest):
         shutil.copytree(self.untrained, folder)
         (folder / "model").write_bytes(contents[1])
         self.assert_refused(kiln("inspect", folder, "--json"), 1, "made/model")
-
-    def test_sheet_of_augmented_images(self):
-        data = self.copy_data()
-        self.spoil(data)
-        sheet, plain = self.folder / "sheet.html", self.folder / "plain.html"
-        words = ("inspect", data, "--augment", "color,flip,rotate90,vflip", "--output-path", sheet)
-        result = kiln(*words)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stdout, r"sheet\.html': 12 images of 32x32 pixels, 6 times each")
-        page = SheetReader(sheet)
-        self.assertEqual([len(row) for row in page.rows], [6] * 12)
-        self.assertEqual({jpeg_size(jpeg) for row in page.rows for jpeg in row}, {(32, 32)})
-        self.assertTrue(all(len(set(row)) > 1 for row in page.rows), "some image never changes")
-        self.assertEqual(page.operations, ["horizontal flip", "vertical flip", "quarter turns", "color jitter"])
-        first = sheet.read_bytes()
-        self.assertEqual(kiln(*words, "--random-seed", 1).returncode, 0)
-        self.assertEqual(sheet.read_bytes(), first)
-        self.assertEqual(kiln(*words, "--random-seed", 2).returncode, 0)
-        self.assertNotEqual(sheet.read_bytes(), first)
-        result = kiln("inspect", data, "--augment", "none", "--image-size", 48, "--output-path", plain)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertTrue(all(len(set(row)) == 1 for row in SheetReader(plain).rows))
-        self.assertEqual({jpeg_size(row[0]) for row in SheetReader(plain).rows}, {(48, 48)})
-        self.assert_refused(kiln("inspect", data, "--augment", "flip,flip", "--output-path", plain), 2, "'flip' twice")
 
     def test_what_is_not_known(self):
         (self.folder / "notes").mkdir()

@@ -192,8 +192,6 @@ class LabelsTest(FlowTest):
         self.assert_unused(kiln("convert", table, made / "list", "--columns", "label=class", "--record-keys", "label=class"),
                            ["record-keys"])
         self.assert_unused(kiln("convert", table, made / "list2", "--columns", "label=class"), [])
-        weights = {"untrained_model_path": None, "model_name": "resnet18", "weights": model}
-        self.assert_unused(self.train(**weights, zero_init_residual=True), ["zero-init-residual"])
 
     def assert_unused(self, result, names):
         """One line says that these options have no effect."""

@@ -31,12 +31,9 @@ class ResumeTest(RecipeTest):
         self.assert_goes_on(optimizer="adamw", ema=0.9, clip_norm=1, mixup=0.4, cutmix=1, label_smoothing=0.1,
                             lr_schedule="cosine", augment="flip")
 
-    def test_modern_with_two_ranks_and_images_that_grow(self):
+    def test_modern_with_two_ranks(self):
         """Each rank has averages of BatchNorm's statistics of its own within an epoch."""
-        self.assert_goes_on(recipe="modern", ranks=2, batch_size=6, image_size="32:64", checkpoint_every="1step")
-
-    def test_lars(self):
-        self.assert_goes_on(learning_rate=0.03, optimizer="lars")
+        self.assert_goes_on(recipe="modern", ranks=2, batch_size=6, checkpoint_every="1step")
 
     def test_another_recipe_is_refused(self):
         first = self.job("run", ema=0.9)
@@ -79,9 +76,9 @@ class ModernTest(RecipeTest):
                 seen.add(self.weights(job))
 
     def test_mixing_and_smoothing_leave_the_reported_validation_alone(self):
-        job = self.job("run", mixup=0.4, label_smoothing=0.2, image_size="32:64", eval_crop="larger")
+        job = self.job("run", mixup=0.4, label_smoothing=0.2, image_size=64, eval_crop="larger")
         output = self.ended(job)
-        self.assertRegex(output, r"image size: +64x64 \(--image-size, growing from 32")
+        self.assertRegex(output, r"image size: +64x64 \(--image-size")
         self.assertRegex(output, r"validation size: +96x96")
         again = kiln("evaluate", "--trained-model-path", job.folder / "model", "--data-path", self.data / "val", "--output-path",
                      self.folder / "page")
@@ -95,8 +92,6 @@ class ModernTest(RecipeTest):
 class BadInputTest(FlowTest):
     def test_options_against_reason(self):
         cases = (({"mixup": 0.2, "batch_size": 1}, "in pairs, but --batch-size is 1"),
-                 ({"image_size": "224:128"}, "write 128:224."),
-                 ({"image_size": "32:64", "time_limit": "1min", "epochs": None}, "use one size"),
                  ({"lr_schedule": "cosine", "time_limit": "1min", "epochs": None}, "use --lr-schedule polynomial"))
         for options, words in cases:
             with self.subTest(options=options):

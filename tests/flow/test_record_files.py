@@ -124,14 +124,13 @@ class RecordFilesTest(FlowTest):
             with self.subTest(form=form):
                 self.assertEqual(self.model_of(self.pack(form)), model)
 
-    def test_inspect_says_which_form_and_mode(self):
+    def test_inspect_says_which_form(self):
         names = sorted(path.name for path in (self.data / "train").iterdir())
         for form, kind in (("tfrecord", "record files (TFRecord)"), ("recordio", "record files (RecordIO)"), ("tar", "archive")):
             with self.subTest(form=form):
                 report = self.inspected(self.pack(form))
                 self.assertEqual((report["kind"], report["images"], report["stored_files"]), (kind, 48, 1))
                 self.assertEqual([entry["name"] for entry in report["classes"]], names)
-                self.assertEqual(report["sagemaker_mode"], "File")
         self.assertEqual(self.inspected(self.data / "train")["stored_files"], 48)
 
     def test_other_commands_read_them(self):

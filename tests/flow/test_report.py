@@ -243,15 +243,6 @@ class BrowserTest(BrowserCase):
         yield "stopped", stopped, "stopped by a signal", "stopped by a signal after 2 of 2 epochs"
         yield "long", RunFile(epochs=500, steps=900), "finished", "Training curves"
 
-    def test_a_sheet_of_augmented_images(self):
-        page = self.folder / "sheet.html"
-        result = kiln("inspect", self.data / "train", "--augment", "strong", "--output-path", page)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.look_at(page)
-        sizes = self.browser.evaluate("[...document.querySelectorAll('.mistakes img')].map(i => [i.naturalWidth, i.className])")
-        self.assertEqual(sizes, [[32, "pixels"]] * 72)
-        self.assertEqual(len(self.texts("#operations li")), 4)
-
     def test_several_runs_on_one_page(self):
         runs = [RunFile(epochs=epochs, seed=epochs).write(self.folder / f"{epochs} & <more>") for epochs in (3, 6, 9)]
         page = self.folder / "compare.html"

@@ -72,7 +72,7 @@ void begin_run(MlflowServer& server, const std::string& earlier,
     server.open_run(earlier);
     server.run_page();
     server.log_pairs("params", {{"epochs", "5"}});
-    server.upload(file, "report.html", 5);
+    server.upload(file, "report.html");
     server.end_run("FINISHED");
   });
 }

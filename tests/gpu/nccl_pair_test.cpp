@@ -152,7 +152,7 @@ class NcclPair : public testing::Test {
 void expect_sums(int rank, Communicator& communicator, const at::Device& device) {
   const int size = communicator.size();
   const int factor = size * (size + 1) / 2;
-  for (const auto type : {at::kFloat, at::kDouble, at::kLong, at::kBFloat16})
+  for (const auto type : {at::kFloat, at::kDouble, at::kLong})
     for (const std::int64_t count : {1L, 1000L, device.is_cpu() ? 70001L : 25L << 18}) {
       const at::Tensor values = at::arange(count).remainder(50).to(type);
       std::vector<at::Tensor> sums;
@@ -261,7 +261,6 @@ TEST_F(NcclPair, TwoRanksTrainAsOneProcessDoes) {
               };
               EXPECT_LT(train({.first_bytes = 64 << 10, .bytes = 64 << 10}), 1e-4);
               EXPECT_LT(train({}), 1e-4);
-              EXPECT_LT(train({.bfloat16 = true}), 2e-2);
             }),
             kBothDone);
   ::unsetenv("NVIDIA_TF32_OVERRIDE");

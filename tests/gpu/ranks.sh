@@ -40,8 +40,6 @@ two_ranks() {
   judge "two ranks" tell "$logs/two"
   shortened "${few[1]} images of ${few[0]}x${few[0]} here and below"
   the_rest_needs_gpu
-  two short --gradient-dtype bf16
-  judge "sums in bf16" near 0.02 "$logs/short" "$logs/one"
   if has_next; then
     as_next two next
     judge "the next program" near 0.001 "$logs/next" "$logs/one"

@@ -11,13 +11,13 @@ from serving import Server
 RUNS = {
     "adamw": "--optimizer adamw --lr-schedule cosine --ema 0.9 --clip-norm 1 --label-smoothing 0.1 "
              "--precision bf16",
-    "lars": "--optimizer lars --mixup 0.2 --cutmix 1 --accumulate 2 --precision fp16 --no-decay norm-and-bias --momentum 0.8",
+    "mixup": "--mixup 0.2 --cutmix 1 --accumulate 2 --precision fp16 --no-decay norm-and-bias --momentum 0.8",
     "sgd": "--optimizer sgd --class-weights balanced --cutmix 1 --precision tf32 --num-warmup-steps 1 --weight-decay 0.1",
     "modern": "--recipe modern --sample balanced --epochs 2 --patience 1",
     "norm": "--freeze norm --head-learning-rate 0.1 --deterministic --explain FOLDER/explained --learning-rate 0.01",
     "backbone": "--freeze backbone --folds 2 --random-seed 5",
     "auto": "--auto True --epochs 2 --model-name resnet18 --weights FOLDER/adamw/model.safetensors",
-    "ranks": "--ranks 2 --sync-batch-norm --gradient-dtype bf16 --precision bf16 --lr-scaling sqrt",
+    "ranks": "--ranks 2 --sync-batch-norm --precision bf16 --lr-scaling sqrt",
     "averages": "--ranks 2 --accumulate 2 --ema 0.9 --clip-norm 1 --mixup 0.2 --save last --steps 2",
 }
 ON_THE_HOST = {"--steps-per-epoch", "--time-limit", "--batch-size"}  # the first two decide when an epoch or the run ends

@@ -48,10 +48,10 @@ RELATIVES = [("convnext_tiny", "convnextv2_tiny", "those of a ConvNeXt V2"),
              ("vit_s_16", "vit_small_patch16_dinov3", "those of a DINOv3"),
              ("vit_s_16", "deit_small_distilled_patch16_224", "those of a distilled ViT"),
              ("vit_b_16", "vit_base_patch16_clip_224", "unexpected: model.norm_pre."),
-             ("vit_s_14", "vit_small_patch16_224", "those of vit_s_16"),
+             ("vit_s_14", "vit_small_patch16_224", "not those of vit_s_14"),
              ("efficientnet_v2_s", "efficientnetv2_rw_t", "not those of efficientnet_v2_s"),
              ("mobilenet_v3_large", "mobilenetv3_small_100", "not those of mobilenet_v3_large"),
-             ("convnext_tiny", "convnext_small", "those of convnext_small")]
+             ("convnext_tiny", "convnext_small", "not those of convnext_tiny")]
 SIZE = 64
 SIZES = {"vit_s_14": 70, "vit_b_14": 70}
 

@@ -79,7 +79,7 @@ CASES = [
     case("resnext50", "resnext50_32x4d", threads=2, augment="standard", batch_size=16),
     case("resnext50_sync_batch_norm", "resnext50_32x4d", how=MPIRUN, sync_batch_norm=True, augment="none"),
     case("densenet121", "densenet121", augment="strong", threads=2, batch_size=16),
-    case("densenet121_two_ranks", "densenet121", how=MPIRUN, augment="none", gradient_dtype="bf16"),
+    case("densenet121_two_ranks", "densenet121", how=MPIRUN, augment="none"),
     case("list", train_data_path="../data.csv", valid_data_path="../data.csv", augment="flip"),
     case("archive", train_data_path="../data.tar", valid_data_path="../data.tar", epochs=1),
     case("one_set", train_data_path=None, valid_data_path=None, data_path="../data/train", recipe="modern"),

@@ -30,7 +30,7 @@ from test_cases import tar_of  # noqa: E402
 
 CLASSES = ("cat", "dog", "owl")
 PATIENCE = 60  # seconds for a command
-SENTENCES = {"notes", "fault", "text", "mode_reason"}
+SENTENCES = {"notes", "fault", "text"}
 
 
 def zip_of(members):

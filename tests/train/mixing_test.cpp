@@ -1,4 +1,4 @@
-#include "train/epoch.h"
+#include "train/mixing.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>

@@ -170,43 +170,6 @@ TEST(AdamW, EqualsTheFrameworks) {
   EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 1e-6));
 }
 
-// By its definition, a tensor at a time.
-TEST(Lars, AdaptsTheRateOfALayerButNotOfWhatHasOneDimension) {
-  at::manual_seed(4);
-  const at::Tensor start = at::randn({4, 3, 3, 3}), bias_start = at::randn({5});
-  const at::Tensor layer = parameter(start);
-  const at::Tensor bias = bias_start.clone().set_requires_grad(true);
-  const double momentum = 0.9, decay = 0.01, rate = 2;
-  const auto optimizer = make_optimizer({.name = "lars", .momentum = momentum},
-                                        {group_of("w", layer, decay), group_of("b", bias, 0)});
-  at::Tensor w = start.clone(), b = bias_start.clone();
-  at::Tensor w_momentum = at::zeros_like(w), b_momentum = at::zeros_like(b);
-  for (int step = 0; step < 4; ++step) {
-    const at::Tensor g = at::randn({4, 3, 3, 3}), h = at::randn({5});
-    layer.mutable_grad().copy_(g);
-    bias.mutable_grad().copy_(h);
-    optimizer->step(rate);
-    const double trust = 0.001 * w.norm().item<double>() /
-                         (g.norm().item<double>() + decay * w.norm().item<double>());
-    w_momentum = momentum * w_momentum + trust * (g + decay * w);
-    b_momentum = momentum * b_momentum + h;
-    w = w - rate * w_momentum;
-    b = b - rate * b_momentum;
-  }
-  EXPECT_TRUE(at::allclose(layer, w, 1e-4, 1e-5));
-  EXPECT_TRUE(at::allclose(bias, b, 1e-4, 1e-5));
-}
-
-TEST(Lars, WeightsOrGradientsOfZeroChangeNothingBadly) {
-  const at::Tensor zero = parameter(at::zeros({2, 2, 1, 1}));
-  const auto optimizer = make_optimizer({.name = "lars"}, {group_of("w", zero, 0.1)});
-  optimizer->step(1);
-  EXPECT_TRUE(at::equal(zero, at::zeros({2, 2, 1, 1})));
-  zero.mutable_grad().fill_(1);
-  optimizer->step(1);
-  EXPECT_TRUE(at::isfinite(zero).all().item<bool>());
-}
-
 TEST(Groups, WithoutDecayHoldWhatHasOneDimension) {
   const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
   std::vector<at::Tensor> gradients;

@@ -1,5 +1,5 @@
 // The steps of a run on a timeline, without a network.
-#include "train/epoch.h"
+#include "train/step_clock.h"
 
 #include <gtest/gtest.h>
 

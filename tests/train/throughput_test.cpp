@@ -1,5 +1,5 @@
 // Throughput, with times by hand: what the host sees of a CPU and of a GPU.
-#include "train/epoch.h"
+#include "train/throughput.h"
 
 #include <gtest/gtest.h>
 

@@ -95,12 +95,13 @@ std::string normal_name(std::string_view path);
 // `name` is as normal_name() gives it, and valid during the visit.
 using MemberVisit = std::function<void(std::string_view name, const ArchiveMember&)>;
 
+enum class LinkKind : std::uint8_t { kSymbolic, kHard, kDevice };
+
 // A link, a device or a pipe. Valid during the visit.
 struct ArchiveLink {
-  enum class Kind : std::uint8_t { kSymbolic, kHard, kDevice };
   std::string_view name;
   std::string_view target;  // as stored: a symbolic link's is relative to its folder
-  Kind kind = Kind::kSymbolic;
+  LinkKind kind = LinkKind::kSymbolic;
 };
 using LinkVisit = std::function<void(const ArchiveLink&)>;
 
@@ -128,33 +129,34 @@ bool is_zero(std::string_view bytes);
 // Whether a tar may begin with these bytes, of which kTarBlock are needed: a header or an end mark.
 bool begins_as_tar(std::string_view first_bytes);
 
+enum class TarKind {
+  kFile,
+  kLink,    // hard or symbolic
+  kDevice,  // or a pipe
+  kFolder,
+  kExtra,   // describes the next entry; pass its data to take_extra()
+  kStrange  // sparse or split
+};
+
+struct TarEntry {
+  TarKind kind = TarKind::kFolder;
+  char type = 0;           // as in the header
+  std::uint64_t size = 0;  // of the data that follows the header
+};
+
 // Parses the headers one after another, whether the tar is read in place or as a stream.
 class TarHeaders {
  public:
-  enum class Kind {
-    kFile,
-    kLink,    // hard or symbolic
-    kDevice,  // or a pipe
-    kFolder,
-    kExtra,   // describes the next entry; pass its data to take_extra()
-    kStrange  // sparse or split
-  };
-  struct Entry {
-    Kind kind = Kind::kFolder;
-    char type = 0;           // as in the header
-    std::uint64_t size = 0;  // of the data that follows the header
-  };
-
   // Reads the header at byte `at` of the tar. Checks its checksum and numbers. Throws ArchiveFault.
-  Entry read(std::string_view header, std::uint64_t at);
+  TarEntry read(std::string_view header, std::uint64_t at);
 
   // Takes the data of a kExtra entry. Throws ArchiveFault.
-  void take_extra(const Entry& entry, std::string_view data);
+  void take_extra(const TarEntry& entry, std::string_view data);
 
   // The name of an entry other than kExtra: for folders as stored, with their slash at the end, for
   // others normal_name(), checked. Call it exactly once per entry. Throws ArchiveFault, also for a
   // kStrange entry.
-  std::string take_name(const Entry& entry, std::string_view header);
+  std::string take_name(const TarEntry& entry, std::string_view header);
 
   // The target of the kLink entry whose name was taken last, as stored.
   const std::string& link_target() const { return link_target_; }

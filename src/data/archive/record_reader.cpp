@@ -252,10 +252,9 @@ RecordPart recordio_part(std::string_view header, bool is_inside) {
   const std::uint64_t word = from_little_endian(header.substr(4, 4));
   const std::uint64_t kind = word >> 29;
   if (kind > 3) throw RecordFault("a record has a part of unknown kind");
-  const RecordPart part{.kind = static_cast<RecordPart::Kind>(kind),
+  const RecordPart part{.kind = static_cast<PartKind>(kind),
                         .size = static_cast<std::uint32_t>(word & kMaxPartBytes)};
-  const bool continues =
-      part.kind == RecordPart::Kind::kMiddle || part.kind == RecordPart::Kind::kLast;
+  const bool continues = part.kind == PartKind::kMiddle || part.kind == PartKind::kLast;
   if (continues != is_inside)
     throw RecordFault(is_inside ? "a record begins before the previous one is complete"
                                 : "a record does not begin with its first part");
@@ -363,7 +362,7 @@ std::string recordio_record(std::string_view data) {
   const std::string magic = magic_bytes();
   std::string record;
   std::size_t begin = 0;
-  const auto add = [&](std::size_t end, RecordPart::Kind kind) {
+  const auto add = [&](std::size_t end, PartKind kind) {
     const std::string_view part = data.substr(begin, end - begin);
     record += magic + little_endian(static_cast<std::uint64_t>(kind) << 29 | part.size(), 4);
     record += part;
@@ -371,10 +370,10 @@ std::string recordio_record(std::string_view data) {
   };
   for (std::size_t at = data.find(magic); at != data.npos; at = data.find(magic, at + 1)) {
     if (at % 4 != 0) continue;
-    add(at, begin == 0 ? RecordPart::Kind::kFirst : RecordPart::Kind::kMiddle);
+    add(at, begin == 0 ? PartKind::kFirst : PartKind::kMiddle);
     begin = at + magic.size();
   }
-  add(data.size(), begin == 0 ? RecordPart::Kind::kWhole : RecordPart::Kind::kLast);
+  add(data.size(), begin == 0 ? PartKind::kWhole : PartKind::kLast);
   return record;
 }
 

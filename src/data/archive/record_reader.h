@@ -71,13 +71,14 @@ std::uint64_t tfrecord_length(std::string_view header);
 // Whether `trailer`, of kTfRecordTrailerBytes bytes, is the checksum of `data`.
 bool has_tfrecord_checksum(std::string_view data, std::string_view trailer);
 
+enum class PartKind : std::uint8_t { kWhole, kFirst, kMiddle, kLast };
+
 // A part of a RecordIO record.
 struct RecordPart {
-  enum class Kind : std::uint8_t { kWhole, kFirst, kMiddle, kLast };
-  Kind kind = Kind::kWhole;
+  PartKind kind = PartKind::kWhole;
   std::uint32_t size = 0;
   std::uint32_t padded_size() const { return (size + 3) & ~3U; }
-  bool is_last() const { return kind == Kind::kWhole || kind == Kind::kLast; }
+  bool is_last() const { return kind == PartKind::kWhole || kind == PartKind::kLast; }
 };
 
 // Parses a header. `is_inside`: earlier parts belong to the same record. Throws RecordFault if

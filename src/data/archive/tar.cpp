@@ -41,14 +41,13 @@ std::optional<std::uint64_t> number(std::string_view header, std::size_t at, std
   return value;
 }
 
-TarHeaders::Kind kind_of(char type) {
-  if (std::string_view("xgLK").find(type) != std::string_view::npos)
-    return TarHeaders::Kind::kExtra;
-  if (type == '1' || type == '2') return TarHeaders::Kind::kLink;
-  if (type == '3' || type == '4' || type == '6') return TarHeaders::Kind::kDevice;
-  if (type == '5') return TarHeaders::Kind::kFolder;
-  if (type == '0' || type == '7' || type == '\0') return TarHeaders::Kind::kFile;
-  return TarHeaders::Kind::kStrange;
+TarKind kind_of(char type) {
+  if (std::string_view("xgLK").find(type) != std::string_view::npos) return TarKind::kExtra;
+  if (type == '1' || type == '2') return TarKind::kLink;
+  if (type == '3' || type == '4' || type == '6') return TarKind::kDevice;
+  if (type == '5') return TarKind::kFolder;
+  if (type == '0' || type == '7' || type == '\0') return TarKind::kFile;
+  return TarKind::kStrange;
 }
 
 std::string plain_name(std::string_view header) {
@@ -99,31 +98,32 @@ bool begins_as_tar(std::string_view first_bytes) {
   return block.size() == kTarBlock && (is_zero(block) || has_good_checksum(block));
 }
 
-TarHeaders::Entry TarHeaders::read(std::string_view header, std::uint64_t at) {
+TarEntry TarHeaders::read(std::string_view header, std::uint64_t at) {
   if (!has_good_checksum(header))
     throw ArchiveFault("the header of an entry at byte " + std::to_string(at) +
                        " is damaged (its checksum is wrong)");
-  Entry entry{.kind = kind_of(header[156]), .type = header[156]};
+  TarEntry entry{.kind = kind_of(header[156]), .type = header[156]};
   std::optional<std::uint64_t> size = number(header, 124, 12);
-  if (entry.kind != Kind::kExtra && pax_size_) size = pax_size_;
+  if (entry.kind != TarKind::kExtra && pax_size_) size = pax_size_;
   if (!size) throw ArchiveFault("the size of an entry is not a number");
   if (*size > kMaxEntryBytes) throw ArchiveFault("an entry claims more bytes than a file can have");
-  if (entry.kind == Kind::kExtra && *size > kMaxExtraBytes)
+  if (entry.kind == TarKind::kExtra && *size > kMaxExtraBytes)
     throw ArchiveFault("a name in it is longer than 1 MiB");
-  if (entry.kind == Kind::kFile || entry.kind == Kind::kExtra || entry.kind == Kind::kStrange)
+  if (entry.kind == TarKind::kFile || entry.kind == TarKind::kExtra ||
+      entry.kind == TarKind::kStrange)
     entry.size = *size;
   return entry;
 }
 
-void TarHeaders::take_extra(const Entry& entry, std::string_view data) {
+void TarHeaders::take_extra(const TarEntry& entry, std::string_view data) {
   if (entry.type == 'L' || entry.type == 'K')
     (entry.type == 'L' ? long_name_ : long_target_) =
         std::string(data.substr(0, std::min(data.find('\0'), data.size())));
   if (entry.type == 'x' || entry.type == 'g') read_pax(entry.type, data);
 }
 
-std::string TarHeaders::take_name(const Entry& entry, std::string_view header) {
-  if (entry.kind == Kind::kStrange)
+std::string TarHeaders::take_name(const TarEntry& entry, std::string_view header) {
+  if (entry.kind == TarKind::kStrange)
     throw ArchiveFault(std::string("it contains an entry of type '") + entry.type +
                        "' (sparse or split), which cannot be read in place");
   std::string name = long_name_ ? *long_name_ : plain_name(header);
@@ -131,7 +131,7 @@ std::string TarHeaders::take_name(const Entry& entry, std::string_view header) {
   long_name_.reset();
   long_target_.reset();
   pax_size_.reset();
-  if (entry.kind == Kind::kFolder || (entry.kind == Kind::kFile && name.ends_with('/')))
+  if (entry.kind == TarKind::kFolder || (entry.kind == TarKind::kFile && name.ends_with('/')))
     return name;
   name = normal_name(name);
   if (const std::string fault = fault_of_relative_path(name); !fault.empty())
@@ -189,19 +189,18 @@ void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& v
     return found;
   };
   const auto read_entry = [&](const std::string& header) {
-    using Kind = TarHeaders::Kind;
-    using Link = ArchiveLink::Kind;
-    const TarHeaders::Entry entry = headers.read(header, at);
+    const TarEntry entry = headers.read(header, at);
     const std::uint64_t data = at + kBlock;
     if (entry.size > end - std::min(end, data)) bytes(data, entry.size);  // throws
     at = data + tar_padded(entry.size);
-    if (entry.kind == Kind::kExtra) return headers.take_extra(entry, bytes(data, entry.size));
+    if (entry.kind == TarKind::kExtra) return headers.take_extra(entry, bytes(data, entry.size));
     const std::string name = headers.take_name(entry, header);
-    if (entry.kind == Kind::kFile && !name.ends_with('/'))
+    if (entry.kind == TarKind::kFile && !name.ends_with('/'))
       visit(name, {.offset = data, .stored_size = entry.size, .size = entry.size});
-    if (entry.kind == Kind::kLink && visit_link)
-      visit_link({name, headers.link_target(), entry.type == '1' ? Link::kHard : Link::kSymbolic});
-    if (entry.kind == Kind::kDevice && visit_link) visit_link({name, {}, Link::kDevice});
+    if (entry.kind == TarKind::kLink && visit_link)
+      visit_link(
+          {name, headers.link_target(), entry.type == '1' ? LinkKind::kHard : LinkKind::kSymbolic});
+    if (entry.kind == TarKind::kDevice && visit_link) visit_link({name, {}, LinkKind::kDevice});
   };
   if (end == 0) throw ArchiveFault("it is empty");
   do {

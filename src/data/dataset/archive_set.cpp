@@ -148,9 +148,9 @@ class Members {
   }
 
   void add_link(const ArchiveLink& link) {
-    if (link.kind != ArchiveLink::Kind::kDevice)
-      links_.push_back({std::string(link.name), std::string(link.target),
-                        link.kind == ArchiveLink::Kind::kHard});
+    if (link.kind != LinkKind::kDevice)
+      links_.push_back(
+          {std::string(link.name), std::string(link.target), link.kind == LinkKind::kHard});
     else if (!has_part_that_is_never_data(link.name))
       left_out_.add(LeftOut::Kind::kDevice, std::string(link.name));
   }

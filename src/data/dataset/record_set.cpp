@@ -104,7 +104,7 @@ class RecordWalk {
 
   void visit_recordio() {
     const RecordPart part = first_part();
-    if (part.kind == RecordPart::Kind::kWhole) {
+    if (part.kind == PartKind::kWhole) {
       const std::uint64_t data = at_ + kRecordIoHeaderBytes;
       require(data, part.padded_size());
       at_ = data + part.padded_size();

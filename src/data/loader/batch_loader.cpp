@@ -97,7 +97,7 @@ void ImageCache::keep(std::size_t sample, std::string_view what) {
 
 class BatchLoader::State final : public LoaderThreads::BatchSource {
  public:
-  State(Dataset& set, LoaderThreads& pool, Plan a_plan, ImageCache* cache)
+  State(Dataset& set, LoaderThreads& pool, BatchPlan a_plan, ImageCache* cache)
       : plan(std::move(a_plan)),
         batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
         num_batches((plan.order.size() + batch_size - 1) / batch_size),
@@ -150,7 +150,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     return times_;
   }
 
-  const Plan plan;
+  const BatchPlan plan;
   const std::size_t batch_size, num_batches;
   std::atomic<bool> cut_short = false;
   // Used only by the consumer's thread.
@@ -364,12 +364,12 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::size_t next_batch_ = 0;  // used only by the consumer's thread
 };
 
-std::size_t BatchLoader::Plan::batch_bytes() const {
+std::size_t BatchPlan::batch_bytes() const {
   return static_cast<std::size_t>(std::max(1, batch_size)) * image_bytes(pixels) *
          (scaling ? sizeof(float) : 1);
 }
 
-BatchLoader::BatchLoader(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
+BatchLoader::BatchLoader(Dataset& set, LoaderThreads& pool, BatchPlan plan, ImageCache* cache)
     : state_(std::make_unique<State>(set, pool, std::move(plan), cache)) {}
 
 BatchLoader::~BatchLoader() = default;

@@ -85,7 +85,7 @@ enum class CacheKind { kNone, kBytes, kDecoded };
 // evicted; what does not fit is not kept. Thread-safe. If two threads keep the same sample, the
 // first one wins.
 class ImageCache {
-  struct Entry {
+  struct CachedImage {
     std::atomic<const char*> begin = nullptr;  // written last
     std::size_t size = 0;
   };
@@ -97,7 +97,7 @@ class ImageCache {
   // A limit large enough for `num_items` entries of `bytes_each` bytes.
   static std::size_t bytes_for(std::size_t num_items, std::size_t bytes_each);
   // The size of the table alone, which is allocated up front.
-  static std::size_t table_bytes(std::size_t num_items) { return num_items * sizeof(Entry); }
+  static std::size_t table_bytes(std::size_t num_items) { return num_items * sizeof(CachedImage); }
 
   CacheKind kind() const { return kind_; }
   // The entry of a sample, valid as long as the cache; empty if not kept.
@@ -116,7 +116,7 @@ class ImageCache {
 
   const CacheKind kind_;
   const std::size_t limit_bytes_;
-  std::vector<Entry> entries_;
+  std::vector<CachedImage> entries_;
   std::atomic<std::size_t> num_kept_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<char[]>> blocks_;
@@ -131,30 +131,30 @@ struct LoaderTimes {
   double scale_seconds = 0;  // bytes to floats
 };
 
+// Each batch is `batch_size` consecutive entries of `order` (indices into the samples of the
+// set); the last batch may be smaller.
+struct BatchPlan {
+  std::vector<std::uint32_t> order = {};
+  // For each entry of `order`, how often the image came earlier in the epoch; empty: never.
+  std::vector<std::uint32_t> repeats = {};
+  int batch_size = 1;
+  TransformSpec pixels;
+  std::optional<Normalization> scaling;  // if set, pixels are normalized floats; otherwise bytes
+  std::uint64_t seed = 0, epoch = 0;     // keys of the random augmentation
+  int num_slots = 4;
+
+  std::size_t batch_bytes() const;
+};
+
 // Memory is bounded: `num_slots` batches, plus what the thread pool uses (loader_threads.h).
 // Results depend neither on the number of threads nor on the cache. Consume from one thread.
 class BatchLoader final : public Batches {
  public:
-  // Each batch is `batch_size` consecutive entries of `order` (indices into the samples of the
-  // set); the last batch may be smaller.
-  struct Plan {
-    std::vector<std::uint32_t> order = {};
-    // For each entry of `order`, how often the image came earlier in the epoch; empty: never.
-    std::vector<std::uint32_t> repeats = {};
-    int batch_size = 1;
-    TransformSpec pixels;
-    std::optional<Normalization> scaling;  // if set, pixels are normalized floats; otherwise bytes
-    std::uint64_t seed = 0, epoch = 0;     // keys of the random augmentation
-    int num_slots = 4;
-
-    std::size_t batch_bytes() const;
-  };
-
   // Starts loading. The set, the pool and the cache must outlive the loader. `cache` may be
   // nullptr; otherwise its samples are those of the set, and its pixels must have been made with
   // the same TransformSpec. Stores the hashes of decodable images in the set; open all loaders of a
   // set from one thread.
-  BatchLoader(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache = nullptr);
+  BatchLoader(Dataset& set, LoaderThreads& pool, BatchPlan plan, ImageCache* cache = nullptr);
   ~BatchLoader() override;  // stops loading
   BatchLoader(BatchLoader&& other) noexcept;
 

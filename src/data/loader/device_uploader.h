@@ -31,7 +31,7 @@ struct DeviceBatch {
 // The memory layout of host batches for a device. For a GPU they are in `pinned` memory.
 struct HostBatchLayout {
   LoaderThreads::NewBuffer new_buffer;
-  std::optional<Normalization> scaling;  // for BatchLoader::Plan
+  std::optional<Normalization> scaling;  // for BatchPlan
 };
 HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling,
                                   LoaderThreads::NewBuffer pinned);
@@ -45,7 +45,7 @@ class DeviceUploader {
   // GPU the images, are in the uploader's memory: valid until the next upload(), and on a GPU for
   // work queued on the current stream before it. cuDNN benchmarks its convolution algorithms (which
   // takes seconds per shape) only for full batches, and not if it must be deterministic. `numbers`
-  // go along, such as those of a mix (train/epoch.h): at most kMaxNumbers per image.
+  // go along, such as those of a mix (train/mixing.h): at most kMaxNumbers per image.
   DeviceBatch upload(const HostBatch& batch, const std::vector<float>& numbers = {});
 
   static constexpr int kMaxNumbers = 8;

@@ -185,7 +185,7 @@ void LoaderThreads::start_readers() {
   for (int i = 0; i < wanted; ++i) readers_.emplace_back([this, i] { read(i); });
 }
 
-LoaderThreads::LoaderThreads(Plan plan) : plan_(std::move(plan)) {
+LoaderThreads::LoaderThreads(ThreadPlan plan) : plan_(std::move(plan)) {
   try {
     if (plan_.read_ahead > 0) start_readers();
     const std::scoped_lock lock(mutex_);

@@ -39,19 +39,20 @@ class ReadCutShort : public ImageFault {
   ReadCutShort() : ImageFault("not read before the run ended") {}
 };
 
+struct OutageLimits {
+  std::chrono::milliseconds wait = std::chrono::seconds(60);  // how long to wait in an outage
+  std::chrono::milliseconds between_looks = std::chrono::seconds(1);
+};
+
 // Reads the images of one data folder, or of the archives in it, which stay open, so that an outage
 // of the storage does not turn them into bad images: all threads wait together until the folder
 // responds again, up to a limit, once per outage. Thread-safe.
 class FolderWatch {
  public:
-  struct Limits {
-    std::chrono::milliseconds wait = std::chrono::seconds(60);  // how long to wait in an outage
-    std::chrono::milliseconds between_looks = std::chrono::seconds(1);
-  };
   // Receives warnings of one sentence each, from any thread.
   using Warn = std::function<void(const std::string&)>;
 
-  FolderWatch(std::filesystem::path root, Limits limits, Warn warn)
+  FolderWatch(std::filesystem::path root, OutageLimits limits, Warn warn)
       : root_(std::move(root)), limits_(limits), warn_(std::move(warn)) {}
 
   // As read_image_bytes(), but if that fails and the storage does not respond either (the folder,
@@ -71,7 +72,7 @@ class FolderWatch {
   void learn(bool answered);
 
   const std::filesystem::path root_;
-  const Limits limits_;
+  const OutageLimits limits_;
   const Warn warn_;
 
   std::mutex mutex_;
@@ -91,6 +92,18 @@ struct LoaderThreadCount {
 // most all of them; for a GPU all but two, which feed it.
 LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu);
 
+struct ThreadPlan {
+  int num_decoders = 1;
+  int max_decoders = 0;  // the maximum for adapt(); 0: adapt() changes nothing
+  int read_ahead = 0;    // files to read ahead of the decoders; 0: kReadAhead once reads are slow
+  NewBuffer new_buffer = ordinary_buffer;
+  // How long to wait for a data folder that does not respond, and who is warned.
+  OutageLimits outage = {};
+  FolderWatch::Warn warn = {};
+  // Records image loading and reading ahead; must outlive the pool.
+  Timeline* timeline = nullptr;
+};
+
 class LoaderThreads {
  public:
   // Memory for a batch: [bytes], uninitialized, aligned for any number type.
@@ -98,17 +111,6 @@ class LoaderThreads {
   using NewBuffer = std::function<Buffer(std::size_t bytes)>;
   static Buffer ordinary_buffer(std::size_t bytes);
 
-  struct Plan {
-    int num_decoders = 1;
-    int max_decoders = 0;  // the maximum for adapt(); 0: adapt() changes nothing
-    int read_ahead = 0;    // files to read ahead of the decoders; 0: kReadAhead once reads are slow
-    NewBuffer new_buffer = ordinary_buffer;
-    // How long to wait for a data folder that does not respond, and who is warned.
-    FolderWatch::Limits outage = {};
-    FolderWatch::Warn warn = {};
-    // Records image loading and reading ahead; must outlive the pool.
-    Timeline* timeline = nullptr;
-  };
   static constexpr int kReadAhead = 64;
   // Reader threads mostly wait for storage and need no core of their own.
   static constexpr int kReaders = 16;
@@ -120,7 +122,7 @@ class LoaderThreads {
   static constexpr std::size_t kDecoderBytes = 2 * kWholeImageBytes;
 
   // Throws std::system_error if the system cannot create more threads.
-  explicit LoaderThreads(Plan plan);
+  explicit LoaderThreads(ThreadPlan plan);
   ~LoaderThreads();  // all loaders must be closed
 
   int num_decoders() const;
@@ -209,7 +211,7 @@ class LoaderThreads {
   BatchSource* claim(bool (BatchSource::*take)(std::size_t*), std::size_t* position) const;
   void leave(BatchSource& source);
 
-  const Plan plan_;
+  const ThreadPlan plan_;
   std::atomic<double> read_seconds_ = 0;  // smoothed
   std::atomic<bool> reads_are_slow_ = false;
 

@@ -97,20 +97,19 @@ class TarRecords final : public RecordStream {
       contents_.clear();
       return true;
     }
-    const TarHeaders::Entry entry = headers_.read(header, at);
-    if (entry.kind == TarHeaders::Kind::kExtra) {
+    const TarEntry entry = headers_.read(header, at);
+    if (entry.kind == TarKind::kExtra) {
       headers_.take_extra(entry, data_of(entry));
       return true;
     }
     const std::string name = headers_.take_name(entry, header);
     const bool is_data = !has_part_that_is_never_data(name);
-    if (entry.kind == TarHeaders::Kind::kDevice && is_data)
-      left_out_.add(LeftOut::Kind::kDevice, name);
-    if (entry.kind == TarHeaders::Kind::kLink && is_data)
+    if (entry.kind == TarKind::kDevice && is_data) left_out_.add(LeftOut::Kind::kDevice, name);
+    if (entry.kind == TarKind::kLink && is_data)
       throw StreamFault("contains the link '" + printable(name) +
                         "', which a stream cannot follow. Write the tar with the files that its "
                         "links lead to (tar --dereference --hard-dereference)");
-    const bool is_file = entry.kind == TarHeaders::Kind::kFile && is_data && !name.ends_with('/');
+    const bool is_file = entry.kind == TarKind::kFile && is_data && !name.ends_with('/');
     if (is_file && has_image_extension(name)) {
       if (std::string data = data_of(entry); is_new(name, data)) add_image(name, std::move(data));
     } else if (is_file && is_label_file(name)) {
@@ -123,7 +122,7 @@ class TarRecords final : public RecordStream {
     return true;
   }
 
-  std::string data_of(const TarHeaders::Entry& entry) {
+  std::string data_of(const TarEntry& entry) {
     if (entry.size > kMaxImageBytes) throw StreamFault("holds a file that is larger than 1 GiB");
     std::string data = bytes_.take(entry.size);
     bytes_.skip(tar_padded(entry.size) - entry.size);
@@ -329,10 +328,10 @@ class FramedRecords final : public RecordStream {
 
 ByteStream::ByteStream(std::string path, StreamWatch& watch)
     : path_(std::move(path)), watch_(watch) {
-  watch_.state = StreamWatch::State::kAbsent;
+  watch_.state = WriterState::kAbsent;
   if (path_ != "-") return;
   file_ = open_standard_input();
-  watch_.state = StreamWatch::State::kOpen;
+  watch_.state = WriterState::kOpen;
 }
 
 ByteStream::~ByteStream() {
@@ -351,7 +350,7 @@ void ByteStream::open() {
     std::this_thread::sleep_for(std::chrono::milliseconds(kLookMs));
   }
   is_pipe_ = is_fifo(file_);
-  watch_.state = is_pipe_ ? StreamWatch::State::kUnwritten : StreamWatch::State::kOpen;
+  watch_.state = is_pipe_ ? WriterState::kUnwritten : WriterState::kOpen;
 }
 
 void ByteStream::reopen() {
@@ -379,7 +378,7 @@ bool ByteStream::fill() {
     const int error = errno;
     buffer_.resize(kept + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got > 0) {
-      watch_.state = StreamWatch::State::kOpen;
+      watch_.state = WriterState::kOpen;
       watch_.received += static_cast<std::uint64_t>(got);
       return has_come_ = true;
     }

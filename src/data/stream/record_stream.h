@@ -29,12 +29,12 @@ class StreamFault : public std::runtime_error {
 // Thrown when a read is canceled because the stream is no longer needed.
 class StreamClosed : public std::exception {};
 
+enum class WriterState { kAbsent, kUnwritten, kOpen };  // no such file; no writer yet
+
 // Lets other threads watch and cancel the reading of streams, one stream at a time.
 struct StreamWatch {
-  enum class State { kAbsent, kUnwritten, kOpen };  // no such file; no writer yet
-
   std::atomic<bool> closing = false;
-  std::atomic<State> state = State::kAbsent;
+  std::atomic<WriterState> state = WriterState::kAbsent;
   std::atomic<std::uint64_t> received = 0;  // bytes, over all streams
   std::atomic<std::uint64_t> images = 0;    // likewise
   // Called in the reading thread between looks for bytes; what it throws, the reading function

@@ -73,7 +73,7 @@ std::size_t cache_bytes(const std::vector<Arrival>& images) {
 class StepImages {
  public:
   // The pool must outlive this object. `step` counts from 0 within the epoch.
-  StepImages(const StreamLoader::Plan& plan, LoaderThreads& pool, int epoch, std::int64_t step,
+  StepImages(const StreamPlan& plan, LoaderThreads& pool, int epoch, std::int64_t step,
              const std::vector<Arrival>& images)
       : cache_(CacheKind::kBytes, images.size(), cache_bytes(images)) {
     set_.root = plan.path;
@@ -86,11 +86,11 @@ class StepImages {
       numbers_.push_back(image.number);
       faults_.push_back(record.fault);
     }
-    BatchLoader::Plan batches{
+    BatchPlan batches{
         .order = std::vector<std::uint32_t>(images.size()),
         .repeats = std::vector<std::uint32_t>(images.size(), static_cast<std::uint32_t>(step)),
         .batch_size = plan.batch_size,
-        .pixels = plan.pixels_of ? plan.pixels_of(epoch) : plan.pixels,
+        .pixels = plan.pixels,
         .scaling = plan.scaling,
         .seed = plan.seed,
         .epoch = static_cast<std::uint64_t>(epoch),
@@ -143,15 +143,14 @@ void StreamSilence::judge(const std::string& name) {
   const double seconds = without_image_.seconds();
   const bool is_over = seconds >= limits_.deadline_seconds;
   if (!is_over && seconds < next_warning_) return;
-  const StreamWatch::State state = watch_.state;
+  const WriterState state = watch_.state;
   const bool sends_data = without_data_.seconds() <= seconds / 2;
-  const std::string text =
-      name +
-      (state == StreamWatch::State::kAbsent      ? " does not exist"
-       : state == StreamWatch::State::kUnwritten ? " is a pipe without a writer"
-       : sends_data                              ? " has sent data but no image"
-                                                 : " has sent no data") +
-      formatted(" for %.0f s", sends_data ? seconds : without_data_.seconds());
+  const std::string text = name +
+                           (state == WriterState::kAbsent      ? " does not exist"
+                            : state == WriterState::kUnwritten ? " is a pipe without a writer"
+                            : sends_data                       ? " has sent data but no image"
+                                                               : " has sent no data") +
+                           formatted(" for %.0f s", sends_data ? seconds : without_data_.seconds());
   if (is_over)
     throw Error(ErrorCode::kInvalidDataset,
                 text + (sends_data ? ". Check" : ". Start") +
@@ -198,7 +197,7 @@ int ClassIds::of(const RawLabel& label, const std::string& image) const {
 
 class StreamLoader::State {
  public:
-  State(Plan plan, LoaderThreads& pool, int first_epoch, int steps_done)
+  State(StreamPlan plan, LoaderThreads& pool, int first_epoch, int steps_done)
       : plan_(std::move(plan)),
         pool_(pool),
         first_epoch_(first_epoch),
@@ -214,7 +213,7 @@ class StreamLoader::State {
     went_.notify_all();
   }
 
-  const Plan& plan() const { return plan_; }
+  const StreamPlan& plan() const { return plan_; }
   // Steps of this epoch that were done before the run was resumed.
   int steps_done(int epoch) const { return epoch == first_epoch_ ? steps_done_ : 0; }
   // The name in errors: "Training dataset '/data/train_3'".
@@ -363,7 +362,7 @@ class StreamLoader::State {
     return items_.size() < 2 || (items_.size() < most && ahead_bytes_ < StreamLoader::kAheadBytes);
   }
 
-  const Plan plan_;
+  const StreamPlan plan_;
   LoaderThreads& pool_;
   const int first_epoch_, steps_done_;
   StreamWatch watch_;
@@ -441,7 +440,7 @@ class StreamLoader::Epoch final : public Batches {
 
   void end(const Item& item) {
     is_over_ = true;
-    const StreamLoader::Plan& plan = stream_.plan();
+    const StreamPlan& plan = stream_.plan();
     const std::string name = stream_.name(epoch_);
     for (const std::string& note : item.notes) plan.warn(name + ": " + note);
     if (item.steps == 0)
@@ -476,7 +475,7 @@ class StreamLoader::Epoch final : public Batches {
   double waited_s_ = 0;
 };
 
-StreamLoader::StreamLoader(Plan plan, LoaderThreads& pool, int first_epoch, int steps_done)
+StreamLoader::StreamLoader(StreamPlan plan, LoaderThreads& pool, int first_epoch, int steps_done)
     : state_(std::make_unique<State>(std::move(plan), pool, first_epoch, steps_done)) {}
 
 StreamLoader::~StreamLoader() = default;
@@ -485,7 +484,7 @@ std::unique_ptr<Batches> StreamLoader::epoch(int epoch) {
   return std::make_unique<Epoch>(*state_, epoch);
 }
 
-std::size_t StreamLoader::max_memory_bytes(const Plan& plan) {
+std::size_t StreamLoader::max_memory_bytes(const StreamPlan& plan) {
   constexpr std::size_t kSteps = 4;  // one in training, two ahead, one waiting for room
   return ShuffleBuffer::max_bytes(plan.shuffle_buffer) + kAheadBytes +
          kSteps * plan.step_images() * image_bytes(plan.pixels) * sizeof(float);

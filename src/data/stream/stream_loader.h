@@ -27,17 +27,18 @@
 
 namespace kiln {
 
+struct SilenceLimits {
+  double warning_seconds = 60, deadline_seconds = 300;
+};
+
 // Warns of a stream that has sent no image while it was waited for, and gives up in the end. Use
 // from one thread, other than the one that reads.
 class StreamSilence {
  public:
-  struct Limits {
-    double warning_seconds = 60, deadline_seconds = 300;
-  };
   using Warn = std::function<void(const std::string&)>;
 
   // Starts the wait. All arguments must outlive this object.
-  StreamSilence(const StreamWatch& watch, const Limits& limits, const Warn& warn)
+  StreamSilence(const StreamWatch& watch, const SilenceLimits& limits, const Warn& warn)
       : watch_(watch), limits_(limits), warn_(warn), next_warning_(limits.warning_seconds) {}
 
   // Call it from time to time while waiting. Warns after every `warning_seconds` without an image,
@@ -47,7 +48,7 @@ class StreamSilence {
 
  private:
   const StreamWatch& watch_;
-  const Limits& limits_;
+  const SilenceLimits& limits_;
   const Warn& warn_;
   std::uint64_t received_ = watch_.received, images_ = watch_.images;
   Stopwatch without_data_, without_image_;
@@ -74,37 +75,36 @@ class ClassIds {
   std::string stream_;
 };
 
+struct StreamPlan {
+  std::string path;  // is_stream_path()
+  std::string name;  // in errors: "Training dataset"
+  std::vector<std::string> classes;
+  bool reads_numbers = false;  // as FoundLabels of the validation images
+  RecordOptions records = {};  // for TFRecord and RecordIO; an empty first_label means 0
+  std::int64_t steps_per_epoch = 1;
+  int batch_size = 1, batches_per_step = 1;
+  std::size_t shuffle_buffer = 1;  // images
+  // This rank keeps one of every `keep_one_of` images that arrive, number `keep_which`.
+  int keep_one_of = 1, keep_which = 0;
+  TransformSpec pixels;
+  std::optional<Normalization> scaling = {};  // as in BatchPlan
+  std::uint64_t seed = 0;
+  int num_slots = 4;  // batches that may be decoded ahead
+  SilenceLimits silence = {};
+  StreamSilence::Warn warn = {};
+
+  std::size_t step_images() const {
+    return static_cast<std::size_t>(batch_size) * static_cast<std::size_t>(batches_per_step);
+  }
+};
+
 class StreamLoader {
  public:
-  struct Plan {
-    std::string path;  // is_stream_path()
-    std::string name;  // in errors: "Training dataset"
-    std::vector<std::string> classes;
-    bool reads_numbers = false;  // as FoundLabels of the validation images
-    RecordOptions records = {};  // for TFRecord and RecordIO; an empty first_label means 0
-    std::int64_t steps_per_epoch = 1;
-    int batch_size = 1, batches_per_step = 1;
-    std::size_t shuffle_buffer = 1;  // images
-    // This rank keeps one of every `keep_one_of` images that arrive, number `keep_which`.
-    int keep_one_of = 1, keep_which = 0;
-    TransformSpec pixels;
-    // Replaces `pixels` if epochs differ; called by the reading thread.
-    std::function<TransformSpec(int epoch)> pixels_of = {};
-    std::optional<Normalization> scaling = {};  // as in BatchLoader::Plan
-    std::uint64_t seed = 0;
-    int num_slots = 4;  // batches that may be decoded ahead
-    StreamSilence::Limits silence = {};
-    StreamSilence::Warn warn = {};
-
-    std::size_t step_images() const {
-      return static_cast<std::size_t>(batch_size) * static_cast<std::size_t>(batches_per_step);
-    }
-  };
   static constexpr std::size_t kAheadBytes = std::size_t{64} << 20;
 
   // Starts reading with epoch `first_epoch`, and skips its first `steps_done` steps, whose images
   // are not decoded. The pool must outlive the loader.
-  StreamLoader(Plan plan, LoaderThreads& pool, int first_epoch, int steps_done);
+  StreamLoader(StreamPlan plan, LoaderThreads& pool, int first_epoch, int steps_done);
   ~StreamLoader();
 
   // Request the epochs in order, starting with the first one, and destroy each before requesting
@@ -114,7 +114,7 @@ class StreamLoader {
   std::unique_ptr<Batches> epoch(int epoch);
 
   // Upper bound on memory, excluding that of the pool.
-  static std::size_t max_memory_bytes(const Plan& plan);
+  static std::size_t max_memory_bytes(const StreamPlan& plan);
 
  private:
   class State;

@@ -180,7 +180,7 @@ std::pair<long, long> draw_sides(ImageSize whole, RandomSequence& random,
                                  const RectangleRange& range) {
   const double area = static_cast<double>(whole.height) * whole.width;
   const double part = area * draw_between(range.area, random);
-  const Range logs{std::log(range.ratio.low), std::log(range.ratio.high)};
+  const NumberRange logs{std::log(range.ratio.low), std::log(range.ratio.high)};
   const double ratio = std::exp(draw_between(logs, random));
   return {std::lround(std::sqrt(part * ratio)), std::lround(std::sqrt(part / ratio))};
 }

@@ -14,17 +14,17 @@
 namespace kiln {
 
 // A closed interval.
-struct Range {
+struct NumberRange {
   double low = 0, high = 0;
 };
 
-inline double draw_between(Range range, RandomSequence& random) {
+inline double draw_between(NumberRange range, RandomSequence& random) {
   return range.low + (range.high - range.low) * random.uniform();
 }
 
 // The allowed share of an image's area and the allowed aspect ratio of a rectangle.
 struct RectangleRange {
-  Range area = {0.08, 1}, ratio = {3.0 / 4.0, 4.0 / 3.0};
+  NumberRange area = {0.08, 1}, ratio = {3.0 / 4.0, 4.0 / 3.0};
 };
 
 // Of random erasing: 2 % to 33 % of the area, 0.3 to 3.3 times as high as wide.

@@ -19,17 +19,17 @@ std::string text_of(double number) {
   return text.substr(0, text.find_last_not_of('0') + 1);
 }
 
-std::string text_of(Range range) {
+std::string text_of(NumberRange range) {
   if (std::isinf(range.high))
     return std::isinf(range.low) ? "" : " from " + text_of(range.low) + " up";
   return " from " + text_of(range.low) + " to " + text_of(range.high);
 }
 
-bool is_in(Range range, double number) {
+bool is_in(NumberRange range, double number) {
   return number >= range.low && number <= range.high;
 }
 
-bool is_number_in(Range range, const Json& value) {
+bool is_number_in(NumberRange range, const Json& value) {
   return value.is_number() && is_in(range, value.get<double>());
 }
 
@@ -98,7 +98,7 @@ void Arguments::assign_by_name(const Json& mapping, const std::vector<Parameter>
 }
 
 const Json* Arguments::find(std::string_view name) const {
-  for (const Given& given : given_)
+  for (const GivenArgument& given : given_)
     if (given.name == name) return given.value;
   return nullptr;
 }
@@ -127,13 +127,13 @@ bool Arguments::is_text(std::string_view name) const {
 int Arguments::whole(std::string_view name, int low, int high, int fallback) {
   const Json* value = find(name);
   if (value == nullptr) return fallback;
-  const Range allowed{static_cast<double>(low), static_cast<double>(high)};
+  const NumberRange allowed{static_cast<double>(low), static_cast<double>(high)};
   if (is_whole(*value) && is_number_in(allowed, *value)) return value->get<int>();
   refuse(name, "a whole number" + text_of(allowed));
   return fallback;
 }
 
-double Arguments::number(std::string_view name, Range allowed, double fallback) {
+double Arguments::number(std::string_view name, NumberRange allowed, double fallback) {
   const Json* value = find(name);
   if (value == nullptr) return fallback;
   if (is_number_in(allowed, *value)) return value->get<double>();
@@ -162,7 +162,7 @@ std::string Arguments::word(std::string_view name, const std::vector<std::string
   return "";
 }
 
-std::vector<double> Arguments::numbers(std::string_view name, Range allowed,
+std::vector<double> Arguments::numbers(std::string_view name, NumberRange allowed,
                                        std::initializer_list<std::size_t> lengths) {
   const Json* value = find(name);
   if (value == nullptr) return {};
@@ -177,7 +177,7 @@ std::vector<double> Arguments::numbers(std::string_view name, Range allowed,
   return {};
 }
 
-Range Arguments::range(std::string_view name, Range allowed, Range fallback) {
+NumberRange Arguments::range(std::string_view name, NumberRange allowed, NumberRange fallback) {
   if (!has(name)) return fallback;
   const std::size_t before = faults_.size();
   const std::vector<double> ends = numbers(name, allowed, {2});
@@ -186,9 +186,9 @@ Range Arguments::range(std::string_view name, Range allowed, Range fallback) {
   return fallback;
 }
 
-std::vector<Range> Arguments::angles(std::string_view name,
-                                     std::initializer_list<std::size_t> lengths) {
-  constexpr Range kAny{-1e6, 1e6};
+std::vector<NumberRange> Arguments::angles(std::string_view name,
+                                           std::initializer_list<std::size_t> lengths) {
+  constexpr NumberRange kAny{-1e6, 1e6};
   const Json* value = find(name);
   if (value == nullptr) return {};
   if (value->is_number()) {
@@ -196,7 +196,7 @@ std::vector<Range> Arguments::angles(std::string_view name,
     return {{-most, most}};
   }
   const std::vector<double> ends = numbers(name, kAny, lengths);
-  std::vector<Range> ranges;
+  std::vector<NumberRange> ranges;
   for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
     if (ends[i] > ends[i + 1]) {
       refuse(name, "a range with the lower end first");
@@ -227,7 +227,7 @@ ImageSize Arguments::size(std::string_view name) {
   return {1, 1};
 }
 
-std::vector<double> Arguments::for_channels(std::string_view name, Range allowed) {
+std::vector<double> Arguments::for_channels(std::string_view name, NumberRange allowed) {
   return num_channels == 1 ? numbers(name, allowed, {1}) : numbers(name, allowed, {1, 3});
 }
 

@@ -56,28 +56,29 @@ class Arguments {
   bool is_text(std::string_view name) const;
 
   int whole(std::string_view name, int low, int high, int fallback);
-  double number(std::string_view name, Range allowed, double fallback);
+  double number(std::string_view name, NumberRange allowed, double fallback);
   bool truth(std::string_view name, bool fallback);
   std::string word(std::string_view name, const std::vector<std::string>& choices);  // "": none
   // A list whose length is one of `lengths`; a single number may be given without a list. Empty:
   // not given.
-  std::vector<double> numbers(std::string_view name, Range allowed,
+  std::vector<double> numbers(std::string_view name, NumberRange allowed,
                               std::initializer_list<std::size_t> lengths);
   // A list of two numbers, the lower one first.
-  Range range(std::string_view name, Range allowed, Range fallback);
+  NumberRange range(std::string_view name, NumberRange allowed, NumberRange fallback);
   // As range(), but a single number stands for the range from -number to number.
-  std::vector<Range> angles(std::string_view name, std::initializer_list<std::size_t> lengths);
+  std::vector<NumberRange> angles(std::string_view name,
+                                  std::initializer_list<std::size_t> lengths);
   // One number for both sides, or a height and a width.
   ImageSize size(std::string_view name);
   // One number for all channels, or one for each.
-  std::vector<double> for_channels(std::string_view name, Range allowed);
+  std::vector<double> for_channels(std::string_view name, NumberRange allowed);
   // The same from 0 to 255. Black if not given.
   Color color(std::string_view name);
   Interpolation interpolation(std::string_view name, Interpolation fallback);
   double probability(std::string_view name, double fallback);
 
  private:
-  struct Given {
+  struct GivenArgument {
     std::string_view name;
     const Json* value;
   };
@@ -86,7 +87,7 @@ class Arguments {
   void refuse_too_many(std::size_t given, std::size_t taken);
   void assign(const Parameter& parameter, const Json& value);
 
-  std::vector<Given> given_;
+  std::vector<GivenArgument> given_;
   std::vector<std::string> faults_;
 };
 

@@ -78,9 +78,9 @@ void turn_hue(WorkImage& image, double turns) {
 
 // Returns the range to draw from; empty if it is `center` alone, which changes nothing. An argument
 // that is one number is the largest distance from `center`.
-std::optional<Range> jitter_of(Arguments& arguments, std::string_view name, double center,
-                               Range allowed) {
-  Range range{center, center};
+std::optional<NumberRange> jitter_of(Arguments& arguments, std::string_view name, double center,
+                                     NumberRange allowed) {
+  NumberRange range{center, center};
   if (arguments.is_one(name)) {
     const double most = arguments.number(name, {0, allowed.high}, 0);
     range = {std::max(allowed.low, center - most), center + most};
@@ -105,8 +105,8 @@ void change(WorkImage& image, std::size_t which, double amount) {
 // angle, in random order.
 ImageTransform make_color_jitter(Arguments& arguments) {
   constexpr std::array<std::string_view, 4> kNames{"brightness", "contrast", "saturation", "hue"};
-  constexpr Range kFactor{0, 1000}, kTurns{-0.5, 0.5};
-  std::array<std::optional<Range>, 4> ranges;  // empty: not changed
+  constexpr NumberRange kFactor{0, 1000}, kTurns{-0.5, 0.5};
+  std::array<std::optional<NumberRange>, 4> ranges;  // empty: not changed
   for (std::size_t i = 0; i < 4; ++i)
     ranges[i] = jitter_of(arguments, kNames[i], i == 3 ? 0 : 1, i == 3 ? kTurns : kFactor);
   const auto apply = [ranges](WorkImage& image, RandomSequence& random) {

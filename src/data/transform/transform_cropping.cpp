@@ -117,7 +117,7 @@ struct Border {
 // left, top, right and bottom.
 Border border_of(Arguments& arguments) {
   Border border;
-  constexpr Range kPixels{-kMaxSide, kMaxSide};
+  constexpr NumberRange kPixels{-kMaxSide, kMaxSide};
   const std::vector<double> given = arguments.numbers("padding", kPixels, {1, 2, 4});
   const auto side = [&](std::size_t i) {
     return given.empty() ? 0 : static_cast<int>(given[i % given.size()]);

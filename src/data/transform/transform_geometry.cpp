@@ -231,16 +231,16 @@ bool turn_quarters(WorkImage& image, double angle) {
   return true;
 }
 
-Range degrees_of(Arguments& arguments) {
+NumberRange degrees_of(Arguments& arguments) {
   arguments.require("degrees");
-  const std::vector<Range> degrees = arguments.angles("degrees", {2});
-  return degrees.empty() ? Range{} : degrees.front();
+  const std::vector<NumberRange> degrees = arguments.angles("degrees", {2});
+  return degrees.empty() ? NumberRange{} : degrees.front();
 }
 
 }  // namespace
 
 ImageTransform make_random_rotation(Arguments& arguments) {
-  const Range degrees = degrees_of(arguments);  // counterclockwise
+  const NumberRange degrees = degrees_of(arguments);  // counterclockwise
   const Interpolation interpolation = warp_interpolation(arguments, Interpolation::kNearest);
   const bool expands = arguments.truth("expand", false);
   const std::optional<Point> center = center_of(arguments);
@@ -266,12 +266,12 @@ ImageTransform make_random_rotation(Arguments& arguments) {
 }
 
 ImageTransform make_random_affine(Arguments& arguments) {
-  const Range degrees = degrees_of(arguments);  // clockwise
+  const NumberRange degrees = degrees_of(arguments);  // clockwise
   const std::vector<double> shares = arguments.numbers("translate", {0, 1}, {2});
   const Point most = shares.size() == 2 ? Point{shares[0], shares[1]} : Point{};
-  const Range scale = arguments.range("scale", {1e-6, 1e6}, {1, 1});
+  const NumberRange scale = arguments.range("scale", {1e-6, 1e6}, {1, 1});
   const bool scales = arguments.has("scale");
-  const std::vector<Range> shears = arguments.angles("shear", {2, 4});
+  const std::vector<NumberRange> shears = arguments.angles("shear", {2, 4});
   const Interpolation interpolation = warp_interpolation(arguments, Interpolation::kNearest);
   const Color outside = arguments.color("fill");
   const std::optional<Point> center = center_of(arguments);

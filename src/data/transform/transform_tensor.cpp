@@ -30,7 +30,7 @@ Channels noise(RandomSequence& random, int num_channels) {
   return values;
 }
 
-constexpr Range kAny{-1e6, 1e6};
+constexpr NumberRange kAny{-1e6, 1e6};
 
 }  // namespace
 

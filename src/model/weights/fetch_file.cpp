@@ -22,7 +22,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
@@ -414,10 +414,11 @@ static void check_file(const std::string& path, const std::string& sha256) {
 std::string resolve_weights(const std::string& weights, const std::string& sha256,
                             const std::string& network, Log& log) {
   if (names_torchvision(weights)) {
-    const std::string url = torchvisions_url(known_network(network), weights);
-    log.info("--weights " + weights + ": " + file_name_of_url(url) +
-             ", trained on ImageNet; license not stated by torchvision");
-    return resolve_weights(url, sha256, network, log);
+    const PublishedWeights& file = torchvisions_weights(known_network(network), weights);
+    log.info("--weights " + weights + ": " + std::string(file.file) +
+             formatted(", %d MB, trained on ImageNet; license not stated by torchvision",
+                       file.megabytes));
+    return resolve_weights(file.url(), sha256, network, log);
   }
   const auto [file, part] = file_and_part(weights);
   if (is_url(weights))

@@ -188,7 +188,6 @@ void check_untrained(const ImageModel& model, const StateDict& stored, const std
 namespace {
 
 constexpr std::string_view kPrefix = "model.";
-constexpr double kAlike = 0.5;  // less similar weights belong to no known network
 
 std::string torchvision_name(const std::string& name) {
   return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
@@ -228,33 +227,6 @@ StateDict kernels_like(const ImageModel& model, const StateDict& state) {
       kernels.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
   }
   return kernels;
-}
-
-// Jaccard similarity by name and shape: from 0, none in common, to 1, exactly the same.
-double likeness(const StateDict& kernels, const std::vector<NamedTensor>& network) {
-  std::unordered_map<std::string_view, at::IntArrayRef> theirs;
-  for (const StoredTensor& tensor : kernels) theirs.emplace(tensor.name, tensor.shape);
-  const auto shared = std::count_if(network.begin(), network.end(), [&](const NamedTensor& kernel) {
-    const auto found = theirs.find(kernel.name);
-    return found != theirs.end() && found->second == kernel.tensor.sizes();
-  });
-  const auto all = static_cast<std::ptrdiff_t>(network.size() + theirs.size()) - shared;
-  return static_cast<double>(shared) / static_cast<double>(all);
-}
-
-// The known network that is most similar; the first of several equally similar ones.
-struct NearestNetwork {
-  std::string name;
-  double likeness = -1;
-};
-NearestNetwork nearest_network(const StateDict& state) {
-  NearestNetwork nearest;
-  for (const std::string& name : network_names()) {
-    const auto model = make_image_model({.model_name = name, .is_initialized = false});
-    const double share = likeness(kernels_like(*model, state), kernels_of(*model));
-    if (share > nearest.likeness) nearest = {name, share};
-  }
-  return nearest;
 }
 
 // A network that is like a known one, by a part that only it has.
@@ -316,36 +288,31 @@ std::vector<std::string> strange_tensors(const ImageModel& model, const StateDic
   return strange;
 }
 
-// Throws Error kInvalidModelDirectory, naming the most similar network, unless the source has
-// exactly the kernels of the model, and nothing else that changes its answers.
+// Throws Error kInvalidModelDirectory unless the source has exactly the kernels of the model, and
+// nothing else that changes its answers. Names the network that they are of, where the file does.
 void require_weights_of(const ImageModel& model, const std::string& name,
                         const WeightSource& source) {
-  const std::vector<NamedTensor> own = kernels_of(model);
-  const StateDict theirs = kernels_like(model, source.state);
-  if (likeness(theirs, own) == 1) {
-    const std::vector<std::string> strange = strange_tensors(model, source.state);
-    if (strange.empty()) return;
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
     throw Error(ErrorCode::kInvalidModelDirectory,
-                "The weights in '" + source.where + "' are those of a relative of " + name +
-                    ", which lacks parts that change the answers" + listing("unexpected", strange) +
-                    ". Give weights of " + name + ".");
+                "The weights in '" + source.where + "' are " + what + ". " + remedy);
+  };
+  const std::string remedy = "Give weights of " + name + ".";
+  const std::string others = differences(kernels_of(model), kernels_like(model, source.state));
+  if (others.empty()) {
+    const std::vector<std::string> strange = strange_tensors(model, source.state);
+    if (!strange.empty())
+      refuse("those of a relative of " + name + ", which lacks parts that change the answers" +
+                 listing("unexpected", strange),
+             remedy);
+    return;
   }
   if (const std::string relative = relative_of(source.state); !relative.empty())
-    throw Error(ErrorCode::kInvalidModelDirectory,
-                "The weights in '" + source.where + "' are those of " + relative +
-                    ", which this program does not have" + differences(own, theirs) +
-                    ". Give weights of " + name + ".");
-  const NearestNetwork nearest = nearest_network(source.state);
-  std::string remedy = ". Give weights of " + name + ".";
-  if (nearest.likeness < kAlike)
-    remedy = ". They do not match any network that this program knows." + remedy.substr(1);
-  else if (nearest.name != name)
-    remedy = std::string(". They are ") +
-             (nearest.likeness == 1 ? "those of " : "most like those of ") + nearest.name +
-             ": use that network, or weights of " + name + ".";
-  throw Error(ErrorCode::kInvalidModelDirectory, "The weights in '" + source.where +
-                                                     "' are not those of " + name +
-                                                     differences(own, theirs) + remedy);
+    refuse("those of " + relative + ", which this program does not have" + others, remedy);
+  const bool is_named = !source.network.empty() && source.network != name;
+  refuse("not those of " + name + others, is_named ? "They are those of " + source.network +
+                                                         ": use that network, or weights of " +
+                                                         name + "."
+                                                   : remedy);
 }
 
 // A linear layer; its tensors are undefined if there is none.

@@ -49,9 +49,9 @@ void check_untrained(const ImageModel& model, const StateDict& stored, const std
 
 // `model` must be on the host, freshly initialized, and the network of this name, with or without
 // the output layer. All tensors except the last layers are loaded. If one is missing or does not
-// fit, or the source is for another network, throws Error kInvalidModelDirectory, naming the
-// network whose convolutions are most similar, and copies nothing. Source tensors that the network
-// does not have are ignored, except convolutions and those inside its parts.
+// fit, or the source is for another network, throws Error kInvalidModelDirectory and copies
+// nothing. Source tensors that the network does not have are ignored, except convolutions and those
+// inside its parts.
 //
 // The last layer. If the network has no output layer, rows are loaded by class (match_classes()); a
 // source's 1000 outputs followed by a linear layer are first combined into one layer. If it has

@@ -18,7 +18,7 @@
 #include "base/output_folder.h"
 #include "base/text.h"
 #include "data/archive/archive.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 #include "model/weights/timm_names.h"
 #include "store/checkpoint.h"
 
@@ -340,6 +340,7 @@ void add_facts_beside(const fs::path& path, WeightSource& source) {
     const ModelSpec spec = read_model_spec(folder);
     source.normalization = spec.normalization;
     source.trained = spec.num_classes.has_value();
+    source.network = spec.model_name;
   }
   if (is_file(folder / kPreprocessingFile))
     source.normalization =
@@ -458,6 +459,7 @@ WeightSource weights_of_file(const fs::path& path, const std::string& part) {
   source.state = read_state_dict(bytes, parts);
   const std::string timm_name = read_config_beside(path, source);
   refuse_filtered(timm_name);
+  if (const KnownNetwork* known = find_network(timm_name)) source.network = known->name;
   const std::string assumed = to_own_names(source.state, parts, timm_name);
   source.kind = kind_of(parts) + assumed + source.kind;
   add_classes(path, bytes, source);
@@ -521,6 +523,7 @@ ModelDirectory read_model(const fs::path& path) {
 WeightSource weights_of(ModelDirectory directory, const std::string& where) {
   WeightSource source;
   source.where = where;
+  source.network = directory.spec.model_name;
   source.trained = directory.spec.num_classes.has_value();
   source.kind = source.trained ? "a trained model" : "an untrained model";
   source.state = std::move(directory.state);

@@ -16,9 +16,10 @@
 namespace kiln {
 
 struct WeightSource {
-  std::string where;     // the path, for messages
-  std::string kind;      // "a state dict", "a trained model", …
-  bool trained = false;  // by this program or the designer's; momentum and schedule start over
+  std::string where;         // the path, for messages
+  std::string kind;          // "a state dict", "a trained model", …
+  std::string network = {};  // whose weights they are, as the file says; empty: unknown
+  bool trained = false;      // by this program or the designer's; momentum and schedule start over
   // Named as in model directories: names begin with `model.` or `out_linear_model.`.
   StateDict state;
   std::vector<std::string> classes;  // by row of the last layer; empty: unknown

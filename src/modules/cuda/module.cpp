@@ -32,7 +32,7 @@ std::string in_words(ncclResult_t result, ncclComm_t communicator) {
 }
 
 ncclDataType_t type_of(NcclType type) {
-  constexpr std::array kTypes = {ncclFloat32, ncclFloat64, ncclInt64, ncclBfloat16};  // by NcclType
+  constexpr std::array kTypes = {ncclFloat32, ncclFloat64, ncclInt64};  // by NcclType
   return kTypes[static_cast<std::size_t>(type)];
 }
 
@@ -58,15 +58,15 @@ class NcclCommunicator : public NcclGroup {
     keep(ncclCommInitRankConfig(&communicator_, seat.size, id, seat.rank, &config));
   }
 
-  State state() override {
-    if (failure_ != ncclSuccess) return State::kFailed;
-    if (communicator_ == nullptr) return State::kFailed;
+  NcclState state() override {
+    if (failure_ != ncclSuccess) return NcclState::kFailed;
+    if (communicator_ == nullptr) return NcclState::kFailed;
     ncclResult_t result = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &result);
     if (asked != ncclSuccess) result = asked;
-    if (result == ncclInProgress) return State::kBusy;
+    if (result == ncclInProgress) return NcclState::kBusy;
     keep(result);
-    return result == ncclSuccess ? State::kReady : State::kFailed;
+    return result == ncclSuccess ? NcclState::kReady : NcclState::kFailed;
   }
 
   std::string fault() override { return in_words(failure_, communicator_); }
@@ -116,9 +116,9 @@ class NcclCommunicator : public NcclGroup {
   void close(double patience_s) override {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
     const auto ready = [&] {
-      while (state() == State::kBusy && std::chrono::steady_clock::now() < end)
+      while (state() == NcclState::kBusy && std::chrono::steady_clock::now() < end)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return state() == State::kReady;
+      return state() == NcclState::kReady;
     };
     const c10::cuda::CUDAGuard guard(device_);
     if (ready()) keep(ncclCommFinalize(communicator_));

@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-enum class NcclType { kFloat32, kFloat64, kInt64, kBfloat16 };
+enum class NcclType { kFloat32, kFloat64, kInt64 };
 
 struct NcclCall {
   bool is_sum = true;    // otherwise a broadcast from rank 0
@@ -23,6 +23,8 @@ struct NcclSeat {
   std::string id;  // made by make_nccl_id on rank 0
 };
 
+enum class NcclState { kReady, kBusy, kFailed };
+
 // One rank's non-blocking NCCL communicator and its side stream. Only close() waits for other
 // ranks. May be called from any thread, one call at a time. Without close() or abort(), NCCL is
 // left as it is, for a process that is about to end. A watchdog may call state(), fault(),
@@ -30,12 +32,10 @@ struct NcclSeat {
 // driver's lock for as long as another thread waits for the GPU.
 class NcclGroup {
  public:
-  enum class State { kReady, kBusy, kFailed };
-
   virtual ~NcclGroup() = default;
   // kBusy: the communicator is being set up, or the last start() has not been launched yet; no
   // other may begin.
-  virtual State state() = 0;
+  virtual NcclState state() = 0;
   virtual std::string fault() = 0;  // for kFailed: NCCL's message
   // Enqueues the collective on the side stream, after all work queued on the current stream so far.
   virtual void start(const NcclCall& call) = 0;

@@ -18,7 +18,7 @@ class LocalCommunicator : public Communicator {
 
 Element element_of(const at::Tensor& values) {
   using enum Element;
-  return type_among<Element>(values, {kFloat32, kFloat64, kInt64, kBFloat16}, "MPI");
+  return type_among<Element>(values, {kFloat32, kFloat64, kInt64}, "MPI");
 }
 
 class MpiCommunicator : public Communicator {
@@ -28,11 +28,11 @@ class MpiCommunicator : public Communicator {
 
   int size() const override { return mpi_.ranks().size; }
   Ticket all_reduce(const at::Tensor& values) override {
-    return start(Collective::Kind::kAllReduce, sum_name_, values);
+    return start(CollectiveKind::kAllReduce, sum_name_, values);
   }
   void wait(Ticket ticket) override { mpi_.wait(ticket); }
   void broadcast(const at::Tensor& values) override {
-    wait(start(Collective::Kind::kBroadcast, "broadcast of weights", values));
+    wait(start(CollectiveKind::kBroadcast, "broadcast of weights", values));
   }
   bool overlaps() const override { return mpi_.ranks().local_size < mpi_.ranks().size; }
   std::optional<double> all_reduce_seconds() const override { return mpi_.seconds_of(sum_name_); }
@@ -42,7 +42,7 @@ class MpiCommunicator : public Communicator {
   }
 
  private:
-  Ticket start(Collective::Kind kind, const char* name, const at::Tensor& values) {
+  Ticket start(CollectiveKind kind, const char* name, const at::Tensor& values) {
     if (values.numel() == 0) return MpiThread::kDone;
     return mpi_.start({kind, name, values.data_ptr(), static_cast<std::size_t>(values.numel()),
                        element_of(values), nullptr, std::make_shared<at::Tensor>(values), lane_,

@@ -27,7 +27,7 @@ class Communicator {
 
   virtual int size() const = 0;  // number of ranks
   // Starts summing `values` over the ranks in place and returns immediately. `values` must be
-  // contiguous and float32, float64, int64 or bfloat16, and must not be touched before wait().
+  // contiguous and float32, float64 or int64, and must not be touched before wait().
   virtual Ticket all_reduce(const at::Tensor& values) = 0;
   // After this call the result is available to the calling thread, or on a GPU to later work on the
   // current stream. Does not wait for sums started later.
@@ -50,11 +50,11 @@ class Communicator {
   virtual std::unique_ptr<Communicator> second_lane(const char* sum_name) = 0;
 };
 
-// What `library` calls the tensor's type: one of `types`, for float32, float64, int64 and bfloat16.
+// What `library` calls the tensor's type: one of `types`, for float32, float64 and int64.
 template <typename Type>
-Type type_among(const at::Tensor& values, const std::array<Type, 4>& types,
+Type type_among(const at::Tensor& values, const std::array<Type, 3>& types,
                 const std::string& library) {
-  constexpr std::array kKnown = {at::kFloat, at::kDouble, at::kLong, at::kBFloat16};
+  constexpr std::array kKnown = {at::kFloat, at::kDouble, at::kLong};
   const auto known = std::ranges::find(kKnown, values.scalar_type());
   if (known == kKnown.end())
     throw InternalError("unsupported tensor type for an " + library + " collective");

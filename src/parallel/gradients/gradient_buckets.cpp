@@ -4,7 +4,6 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -60,7 +59,7 @@ std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& param
 
 }  // namespace
 
-void GradientBuckets::lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan) {
+void GradientBuckets::lay_out(const std::vector<std::size_t>& members) {
   Bucket bucket;
   bucket.members = members;
   bucket.missing = members.size();
@@ -79,7 +78,6 @@ void GradientBuckets::lay_out(const std::vector<std::size_t>& members, const Buc
     torch::autograd::impl::set_post_acc_grad_hooks(
         parameter, std::make_unique<GradientReady>([this, i, index] { keep_gradient(i, index); }));
   }
-  if (plan.bfloat16) bucket.narrow = at::zeros_like(flat(bucket), options.dtype(at::kBFloat16));
   buckets_.push_back(std::move(bucket));
 }
 
@@ -135,9 +133,7 @@ at::Tensor GradientBuckets::flat(const Bucket& bucket) const {
 
 void GradientBuckets::send(Bucket& bucket) {
   const c10::AutoGradMode no_grad(false);
-  const at::Tensor values = flat(bucket);
-  if (bucket.narrow.defined()) bucket.narrow.copy_(values);
-  bucket.ticket = communicator_.all_reduce(bucket.narrow.defined() ? bucket.narrow : values);
+  bucket.ticket = communicator_.all_reduce(flat(bucket));
 }
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
@@ -150,7 +146,7 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, const Bucke
       num_ranks_(plan.sums_ranks ? communicator.size() : 1) {
   const c10::AutoGradMode no_grad(false);
   const std::size_t whole = is_alone() ? 0 : parameters_.front().is_cpu() ? kWhole : plan.bytes;
-  for (const auto& members : group(parameters_, plan, whole)) lay_out(members, plan);
+  for (const auto& members : group(parameters_, plan, whole)) lay_out(members);
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -183,8 +179,6 @@ void GradientBuckets::wait() {
   const auto begin = std::chrono::steady_clock::now();
   for (const Bucket& bucket : buckets_) communicator_.wait(bucket.ticket);
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  for (Bucket& bucket : buckets_)
-    if (bucket.narrow.defined()) flat(bucket).copy_(bucket.narrow);
   is_reducing_ = false;
 }
 

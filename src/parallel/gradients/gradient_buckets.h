@@ -20,7 +20,6 @@ namespace kiln {
 struct BucketPlan {
   std::size_t first_bytes = 1 << 20;  // small, so that communication starts early
   std::size_t bytes = 25 << 20;
-  bool bfloat16 = false;  // sum in bfloat16: half the traffic, but only two to three decimal digits
   bool sums_ranks = true;  // otherwise each rank keeps its own gradients, as if it were alone
 };
 
@@ -61,14 +60,13 @@ class GradientBuckets {
  private:
   struct Bucket {
     at::Tensor together;               // the memory of all its gradients; undefined if it has one
-    at::Tensor narrow;                 // the bfloat16 copy that is sent, if any
     std::vector<std::size_t> members;  // indices of its gradients
     std::size_t missing = 0;           // gradients that backward has not made yet
     Communicator::Ticket ticket = 0;   // of its all-reduce
   };
 
   bool is_alone() const { return num_ranks_ == 1; }
-  void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
+  void lay_out(const std::vector<std::size_t>& members);
   void keep_gradient(std::size_t i, std::size_t index);
   void take_made(Bucket& bucket);
   void take_all_made();

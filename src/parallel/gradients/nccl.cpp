@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kLongestTurn(4);
 
 NcclType type_of(const at::Tensor& values) {
   using enum NcclType;
-  return type_among<NcclType>(values, {kFloat32, kFloat64, kInt64, kBfloat16}, "NCCL");
+  return type_among<NcclType>(values, {kFloat32, kFloat64, kInt64}, "NCCL");
 }
 
 // State shared by the communicator, its watchdog thread and the thread that releases NCCL. All
@@ -191,7 +191,7 @@ class Watcher {
         if (!shared_->works.empty()) shared_->works.front().begin = Clock::now();
       }
     }
-    if (shared_->group->state() == NcclGroup::State::kFailed)
+    if (shared_->group->state() == NcclState::kFailed)
       fail_with_fault(shared_, name, shared_->group->fault());
   }
 
@@ -276,13 +276,13 @@ class NcclCommunicator : public Communicator {
   void settle(const char* name) {
     const Clock::time_point begin = Clock::now();
     for (;;) {
-      const NcclGroup::State state = call([&](NcclGroup& group) {
-        const NcclGroup::State now = group.state();
-        if (now == NcclGroup::State::kFailed) fail_with_fault(shared_, name, group.fault());
+      const NcclState state = call([&](NcclGroup& group) {
+        const NcclState now = group.state();
+        if (now == NcclState::kFailed) fail_with_fault(shared_, name, group.fault());
         return now;
       });
-      if (state == NcclGroup::State::kReady) return;
-      if (state == NcclGroup::State::kFailed) shared_->throw_if_failed();
+      if (state == NcclState::kReady) return;
+      if (state == NcclState::kFailed) shared_->throw_if_failed();
       if (Clock::now() - begin < kYieldFor)
         std::this_thread::yield();
       else

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 // State shared by the MPI thread and the threads that use it.
 struct MpiThread::State {
-  State(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
+  State(StallLimits limits, std::function<void(const std::string&)> warn)
       : stall(limits, std::move(warn)), thread([this] { run(); }) {}
 
   void run() {
@@ -231,7 +231,12 @@ struct MpiThread::State {
       announce.swap(to_announce);
       code = abort_code;
     }
-    if (announce) messages->send_failure(announce->exit_code, announce->text);
+    if (announce) {
+      messages->send_failure(announce->exit_code, announce->text);
+      const std::lock_guard lock(mutex);
+      announcement_sent = true;
+      changed.notify_all();
+    }
     if (code) MPI_Abort(MPI_COMM_WORLD, *code);
   }
 
@@ -333,6 +338,7 @@ struct MpiThread::State {
   bool patient = false;
   std::vector<std::string> hosts;
   std::optional<RankFailure> to_announce;
+  bool announcement_sent = false;
   std::optional<bool> announced;      // result of announce_failure()
   std::optional<int> lowest_failure;  // of the other ranks
   std::optional<int> abort_code;
@@ -357,7 +363,7 @@ void require_same_open_mpi() {
 
 }  // namespace
 
-MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn) {
+MpiThread::MpiThread(StallLimits limits, std::function<void(const std::string&)> warn) {
   require_same_open_mpi();
   state_ = std::make_unique<State>(limits, std::move(warn));
   std::unique_lock lock(state_->mutex);
@@ -466,6 +472,10 @@ bool MpiThread::announce_failure(const std::string& text, int exit_code) {
   const auto lower_failed = [this] {
     return state_->lowest_failure && *state_->lowest_failure < state_->ranks.rank;
   };
+  // The half second counts from the moment at which the MPI thread has looked for what the others
+  // sent: a rank that was stopped for long wakes into a failure that another rank reports.
+  const auto sent = [&] { return state_->announcement_sent || lower_failed(); };
+  state_->changed.wait_for(lock, std::chrono::seconds(10), sent);
   state_->announced = !state_->changed.wait_for(lock, std::chrono::milliseconds(500), lower_failed);
   return *state_->announced;
 }

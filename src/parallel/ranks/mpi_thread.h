@@ -17,16 +17,17 @@
 
 namespace kiln {
 
-enum class Element { kByte, kFloat32, kFloat64, kInt64, kBFloat16 };
+enum class Element { kByte, kFloat32, kFloat64, kInt64 };
 
 // Collectives in one lane finish in order; lanes do not wait for each other.
 enum class Lane { kMain, kSecond };
 constexpr std::size_t kNumLanes = 2;
 
+enum class CollectiveKind { kAllReduce, kMaximum, kBroadcast, kGather, kGatherOnRank0, kBarrier };
+
 // One collective operation, on host memory.
 struct Collective {
-  enum class Kind { kAllReduce, kMaximum, kBroadcast, kGather, kGatherOnRank0, kBarrier };
-  Kind kind = Kind::kBarrier;
+  CollectiveKind kind = CollectiveKind::kBarrier;
   const char* name = "";  // for messages: "gradient all-reduce"
   // Summed or broadcast (from rank 0) in place, or the largest of unsigned 64-bit numbers found;
   // for the gathers: this rank's part.
@@ -42,12 +43,13 @@ struct Collective {
   std::shared_ptr<Timeline> timeline = {};  // records the collective when done; may be null
 };
 
+enum class ParcelKind { kSend, kReceive };
+
 // A point-to-point message between two ranks, outside of collectives. Both must know its size.
 struct Parcel {
-  enum class Kind { kSend, kReceive };
   static constexpr int kAnyRank = -1;
 
-  Kind kind = Kind::kSend;
+  ParcelKind kind = ParcelKind::kSend;
   const char* name = "";  // for messages: "exchange with the servers"
   int rank = kAnyRank;    // destination or source; a parcel from any rank has at most 512 KiB
   int tag = 0;            // between two ranks, parcels with the same tag arrive in order
@@ -64,7 +66,7 @@ class MpiThread {
  public:
   // Initializes MPI and blocks until it is up. The limits apply to each collective, from its start
   // on this rank. `warn` is called on the MPI thread.
-  MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn);
+  MpiThread(StallLimits limits, std::function<void(const std::string&)> warn);
   // Finalizes MPI; all ranks must have finished all collectives.
   ~MpiThread();
 

@@ -1,7 +1,6 @@
 #include "parallel/ranks/mpi_traffic.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -26,41 +25,19 @@ void add_values(char* sums, const char* more, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes / sizeof(Value); ++i) to[i] += from[i];
 }
 
-// bfloat16 is the upper half of float32: adds in float32 and rounds to nearest, ties to even. NaN
-// stays NaN.
-void add_bfloat16(char* sums, const char* more, std::size_t bytes) {
-  const auto widened = [](std::uint16_t value) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
-  };
-  auto* to = reinterpret_cast<std::uint16_t*>(sums);
-  const auto* from = reinterpret_cast<const std::uint16_t*>(more);
-  for (std::size_t i = 0; i < bytes / sizeof(std::uint16_t); ++i) {
-    const float sum = widened(to[i]) + widened(from[i]);
-    const auto bits = std::bit_cast<std::uint32_t>(sum);
-    const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-    to[i] = static_cast<std::uint16_t>(sum != sum ? 0x7FC0 : rounded);
-  }
-}
-
-void add_bfloat16_for_mpi(void* from, void* to, int* count, MPI_Datatype*) {
-  add_bfloat16(static_cast<char*>(to), static_cast<const char*>(from),
-               static_cast<std::size_t>(*count) * sizeof(std::uint16_t));
-}
-
 // An element's size, its type for MPI, and how arrays of `bytes` are added.
-struct ElementType {
+struct MpiType {
   std::size_t bytes;
   MPI_Datatype type;
   void (*add)(char* sums, const char* more, std::size_t bytes);
 };
 
-const ElementType& element_of(const Collective& what) {
-  static const std::array<ElementType, 5> kTypes = {{
+const MpiType& type_of(const Collective& what) {
+  static const std::array<MpiType, 4> kTypes = {{
       {1, MPI_BYTE, add_values<unsigned char>},
       {sizeof(float), MPI_FLOAT, add_values<float>},
       {sizeof(double), MPI_DOUBLE, add_values<double>},
       {sizeof(std::int64_t), MPI_INT64_T, add_values<std::int64_t>},
-      {sizeof(std::uint16_t), MPI_UINT16_T, add_bfloat16},
   }};  // by Element
   return kTypes[static_cast<std::size_t>(what.element)];
 }
@@ -93,12 +70,12 @@ RingAllReduce::RingAllReduce(MPI_Comm communicator, const Collective& what)
   MPI_Comm_rank(communicator_, &rank_);
   MPI_Comm_size(communicator_, &size_);
   const auto ranks = static_cast<std::size_t>(size_);
-  chunk_bytes_ = (what.count + ranks - 1) / ranks * element_of(what).bytes;
+  chunk_bytes_ = (what.count + ranks - 1) / ranks * type_of(what).bytes;
   incoming_ = std::make_unique_for_overwrite<char[]>(std::min(chunk_bytes_, kWindow * kSegment));
 }
 
 RingAllReduce::Part RingAllReduce::chunk(int index) const {
-  const std::size_t all = what_.count * element_of(what_).bytes;
+  const std::size_t all = what_.count * type_of(what_).bytes;
   const std::size_t begin = std::min(all, static_cast<std::size_t>(index) * chunk_bytes_);
   return {static_cast<char*>(what_.data) + begin, std::min(chunk_bytes_, all - begin)};
 }
@@ -140,7 +117,7 @@ bool RingAllReduce::advance(int* status) {
       *status = MPI_Test(&receives_[arrived_], &here, MPI_STATUS_IGNORE);
       if (here == 0 || *status != MPI_SUCCESS) return false;
       const Part& segment = segments_[arrived_];
-      if (is_summing()) element_of(what_).add(segment.begin, slot(arrived_), segment.bytes);
+      if (is_summing()) type_of(what_).add(segment.begin, slot(arrived_), segment.bytes);
       if (arrived_ + kWindow < segments_.size()) post_receive(arrived_ + kWindow);
     }
     int sent = 0;
@@ -188,11 +165,9 @@ bool GatherInRounds::advance(int* status) {
 MpiLane::MpiLane(MPI_Comm communicator)
     : collectives_(duplicate(communicator)), rings_(duplicate(communicator)) {
   MPI_Comm_size(communicator, &size_);
-  MPI_Op_create(add_bfloat16_for_mpi, /*commute=*/1, &bfloat16_sum_);
 }
 
 void MpiLane::close() {
-  MPI_Op_free(&bfloat16_sum_);
   MPI_Comm_free(&rings_);
   MPI_Comm_free(&collectives_);
 }
@@ -204,32 +179,30 @@ void MpiLane::start(const Collective& what, std::uint64_t place) {
   added.begin = Clock::now();
   MPI_Request& request = added.request;
   const int count = static_cast<int>(what.count);
-  const MPI_Datatype type = element_of(what).type;
+  const MPI_Datatype type = type_of(what).type;
   switch (what.kind) {
-    case Collective::Kind::kAllReduce:
+    case CollectiveKind::kAllReduce:
       if (what.count >= kLeastRing &&
-          what.count * element_of(what).bytes >= static_cast<std::size_t>(size_) * kLeastChunk) {
+          what.count * type_of(what).bytes >= static_cast<std::size_t>(size_) * kLeastChunk) {
         added.ring.emplace(rings_, what);
         break;
       }
-      MPI_Iallreduce(MPI_IN_PLACE, what.data, count, type,
-                     what.element == Element::kBFloat16 ? bfloat16_sum_ : MPI_SUM, collectives_,
-                     &request);
+      MPI_Iallreduce(MPI_IN_PLACE, what.data, count, type, MPI_SUM, collectives_, &request);
       break;
-    case Collective::Kind::kBroadcast:
+    case CollectiveKind::kBroadcast:
       MPI_Ibcast(what.data, count, type, /*root=*/0, collectives_, &request);
       break;
-    case Collective::Kind::kGather:
+    case CollectiveKind::kGather:
       added.rounds.emplace(rings_, what);
       break;
-    case Collective::Kind::kGatherOnRank0:
+    case CollectiveKind::kGatherOnRank0:
       MPI_Igather(what.gathered != nullptr ? MPI_IN_PLACE : what.data, count, type, what.gathered,
                   count, type, /*root=*/0, collectives_, &request);
       break;
-    case Collective::Kind::kMaximum:
+    case CollectiveKind::kMaximum:
       MPI_Iallreduce(MPI_IN_PLACE, what.data, count, MPI_UINT64_T, MPI_MAX, collectives_, &request);
       break;
-    case Collective::Kind::kBarrier:
+    case CollectiveKind::kBarrier:
       MPI_Ibarrier(collectives_, &request);
       break;
   }
@@ -312,17 +285,17 @@ void MpiMessages::take(const Message& message, int from, const PeerStatus& mine)
   PeerStatus& peers = peers_[static_cast<std::size_t>(from)];
   peers.last_seen = std::chrono::steady_clock::now();
   switch (message.kind) {
-    case Kind::kAsk:
+    case MessageKind::kAsk:
       send(from, status_message(mine));
       break;
-    case Kind::kTell:
+    case MessageKind::kTell:
       peers.started = message.started;
       peers.patient = message.patient != 0;
       peers.place = message.place;
       peers.phase = message.text.data();
       peers.collective = message.collective.data();
       break;
-    case Kind::kFailed:
+    case MessageKind::kFailed:
       if (message.failed_rank == rank_ || (failure_ && message.failed_rank >= failure_->rank))
         break;
       failure_ = RankFailure{message.failed_rank, message.exit_code, message.text.data()};
@@ -332,14 +305,14 @@ void MpiMessages::take(const Message& message, int from, const PeerStatus& mine)
 }
 
 MpiMessages::Message MpiMessages::status_message(const PeerStatus& mine) {
-  Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, 0, mine.place};
+  Message message{MessageKind::kTell, 0, mine.started, mine.patient ? 1 : 0, 0, mine.place};
   copy_text(mine.phase, message.text);
   copy_text(mine.collective, message.collective);
   return message;
 }
 
 void MpiMessages::send_failure(int exit_code, const std::string& text) {
-  Message message{Kind::kFailed, exit_code, 0, 0, rank_};
+  Message message{MessageKind::kFailed, exit_code, 0, 0, rank_};
   copy_text(text, message.text);
   send_to(told_, message);
 }
@@ -367,7 +340,7 @@ void MpiParcels::start(const Parcel& parcel, std::uint64_t ticket) {
     char* begin = static_cast<char*>(parcel.data) + at;
     const int count = static_cast<int>(std::min(kSegment, parcel.bytes - at));
     MPI_Request& request = added.segments.emplace_back();
-    if (parcel.kind == Parcel::Kind::kSend)
+    if (parcel.kind == ParcelKind::kSend)
       MPI_Isend(begin, count, MPI_BYTE, rank, parcel.tag, communicator_, &request);
     else
       MPI_Irecv(begin, count, MPI_BYTE, rank, parcel.tag, communicator_, &request);

@@ -1,6 +1,5 @@
-// What travels between ranks, polled: collectives, among them a ring all-reduce for large arrays
-// and bfloat16, for which MPI has no type; and outside of them small messages about the ranks'
-// state, and parcels. For the MPI thread only.
+// What travels between ranks, polled: collectives, among them a ring all-reduce for large arrays;
+// and outside of them small messages about the ranks' state, and parcels. For the MPI thread only.
 #pragma once
 
 #include <mpi.h>
@@ -117,7 +116,6 @@ class MpiLane {
  private:
   MPI_Comm collectives_ = MPI_COMM_NULL, rings_ = MPI_COMM_NULL;
   int size_ = 1;
-  MPI_Op bfloat16_sum_ = MPI_OP_NULL;
   std::deque<Running> running_;
   Clock::time_point last_end_;
 };
@@ -152,9 +150,9 @@ class MpiMessages {
   const std::optional<RankFailure>& failure() const { return failure_; }
 
  private:
-  enum class Kind : std::int32_t { kAsk, kTell, kFailed };
+  enum class MessageKind : std::int32_t { kAsk, kTell, kFailed };
   struct Message {
-    Kind kind = Kind::kAsk;
+    MessageKind kind = MessageKind::kAsk;
     std::int32_t exit_code = 0;
     std::uint64_t started = 0;
     std::int32_t patient = 0;

@@ -63,7 +63,7 @@ SuspensionWatch::Clock::duration SuspensionWatch::turn(Clock::time_point now) {
   return gap > longest_ ? gap : Clock::duration::zero();
 }
 
-StallWatch::StallWatch(Limits limits, std::function<void(const std::string&)> warn)
+StallWatch::StallWatch(StallLimits limits, std::function<void(const std::string&)> warn)
     : limits_(limits),
       warn_(std::move(warn)),
       ask_every_s_(std::clamp(std::min(limits.deadline_s, limits.stall_warning_s) / 10, 0.1, 5.0)) {

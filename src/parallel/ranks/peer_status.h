@@ -60,16 +60,16 @@ class SuspensionWatch {
   std::optional<Clock::time_point> last_turn_;
 };
 
+struct StallLimits {
+  double deadline_s = 300;
+  double stall_warning_s = 60;
+};
+
 // Limits how long a collective waits for other ranks. A warning naming the missing ranks is
 // repeated at a fixed interval; the wait ends at the deadline. One thread.
 class StallWatch {
  public:
-  struct Limits {
-    double deadline_s = 300;
-    double stall_warning_s = 60;
-  };
-
-  StallWatch(Limits limits, std::function<void(const std::string&)> warn);
+  StallWatch(StallLimits limits, std::function<void(const std::string&)> warn);
 
   // Call when a different collective begins to wait.
   void begin() { asked_s_ = warned_s_ = 0; }
@@ -86,7 +86,7 @@ class StallWatch {
              const std::string& doing);
 
  private:
-  Limits limits_;
+  StallLimits limits_;
   std::function<void(const std::string&)> warn_;
   double ask_every_s_, asked_s_ = 0, warned_s_ = 0;
 };

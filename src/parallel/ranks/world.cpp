@@ -35,7 +35,7 @@ std::string told_of(const std::exception_ptr& failure) {
 
 World::World() : hosts_{host_name()} {}
 
-void World::init(StallWatch::Limits limits, int expected_size, Log& log) {
+void World::init(StallLimits limits, int expected_size, Log& log) {
   const LaunchEnvironment launcher = detect_launch_environment();
   log_ = &log;
   if (launcher.mpi) {
@@ -93,7 +93,7 @@ std::string World::gather_bytes(const void* mine, std::size_t count) {
   memory->mine.assign(static_cast<const char*>(mine), count);
   if (!mpi_ || count == 0) return memory->mine;
   memory->all.resize(count * static_cast<std::size_t>(size()));
-  wait_for({Collective::Kind::kGather, "exchange of settings", memory->mine.data(), count,
+  wait_for({CollectiveKind::kGather, "exchange of settings", memory->mine.data(), count,
             Element::kByte, memory->all.data(), memory});
   return std::move(memory->all);
 }
@@ -122,8 +122,8 @@ std::vector<std::string> World::gather_on_rank_0(const std::string& mine) {
   memory->mine.resize(longest);
   if (leads()) memory->all.resize(longest * lengths.size());
   if (longest > 0)
-    wait_for({Collective::Kind::kGatherOnRank0, "exchange of settings", memory->mine.data(),
-              longest, Element::kByte, leads() ? memory->all.data() : nullptr, memory});
+    wait_for({CollectiveKind::kGatherOnRank0, "exchange of settings", memory->mine.data(), longest,
+              Element::kByte, leads() ? memory->all.data() : nullptr, memory});
   if (!leads()) return {};
   std::vector<std::string> texts = {mine};
   for (std::size_t rank = 1; rank < lengths.size(); ++rank)
@@ -136,8 +136,8 @@ void World::take_largest(std::vector<std::uint64_t>& values) {
   for (std::size_t at = 0; mpi_ && at < values.size(); at += kPiece) {
     const std::span piece(values.data() + at, std::min(kPiece, values.size() - at));
     const auto memory = std::make_shared<std::vector<std::uint64_t>>(piece.begin(), piece.end());
-    wait_for({Collective::Kind::kMaximum, "exchange of image hashes", memory->data(),
-              memory->size(), Element::kInt64, nullptr, memory});
+    wait_for({CollectiveKind::kMaximum, "exchange of image hashes", memory->data(), memory->size(),
+              Element::kInt64, nullptr, memory});
     std::ranges::copy(*memory, piece.begin());
   }
 }
@@ -145,7 +145,7 @@ void World::take_largest(std::vector<std::uint64_t>& values) {
 void World::broadcast_bytes(void* value, std::size_t count) {
   if (!mpi_) return;
   const auto bytes = std::make_shared<std::string>(static_cast<const char*>(value), count);
-  wait_for({Collective::Kind::kBroadcast, "broadcast from rank 0", bytes->data(), count,
+  wait_for({CollectiveKind::kBroadcast, "broadcast from rank 0", bytes->data(), count,
             Element::kByte, nullptr, bytes});
   std::memcpy(value, bytes->data(), count);
 }
@@ -167,7 +167,7 @@ World::SumUnderWay World::start_sum(const std::vector<double>& values) {
   SumUnderWay sum{MpiThread::kDone, std::make_shared<std::vector<double>>(values)};
   if (mpi_)
     sum.ticket =
-        mpi_->start({Collective::Kind::kAllReduce, "all-reduce of counts", sum.values->data(),
+        mpi_->start({CollectiveKind::kAllReduce, "all-reduce of counts", sum.values->data(),
                      sum.values->size(), Element::kFloat64, nullptr, sum.values});
   return sum;
 }

@@ -38,7 +38,7 @@ class World {
   // Initializes MPI if a launcher's environment variables are set; `log` must outlive the world.
   // Throws Error kUserError if the number of ranks differs from `expected_size` (0: any), from the
   // number that kiln launch started, or from that of the Slurm step.
-  void init(StallWatch::Limits limits, int expected_size, Log& log);
+  void init(StallLimits limits, int expected_size, Log& log);
 
   int rank() const { return ranks_.rank; }
   int size() const { return ranks_.size; }

@@ -80,7 +80,7 @@ HttpAnswer PersistentHttp::call(HttpCall call) {
   for (int attempt = 1;; ++attempt) {
     const double left = seconds_left();
     if (left <= 0) return answer;
-    if (call.stall_s == 0) call.timeout_s = std::min(timeout_s, left);
+    call.timeout_s = std::min(timeout_s, left);
     answer = client_.send(call);
     if (!answer.may_pass) return answer;
     if (attempt == kAttemptsUntilComplaint) complain_(failure_text(answer));
@@ -313,8 +313,7 @@ void MlflowServer::log_pairs(const std::string& kind, const TextPairs& pairs) {
   post("runs/log-batch", log_pairs_json(run_id_, kind, pairs));
 }
 
-void MlflowServer::upload(const std::filesystem::path& file, const std::string& name,
-                          double timeout_s, int stall_s) try {
+void MlflowServer::upload(const std::filesystem::path& file, const std::string& name) try {
   if (!artifact_uri_.starts_with(kProxyScheme) ||
       artifact_uri_.starts_with(std::string(kProxyScheme) + "/"))
     throw MlflowFailure("the run stores its artifacts under '" +
@@ -325,9 +324,7 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
   const HttpAnswer answer =
       http_.call({.method = HttpCall::Method::kPut,
                   .url = url_ + "/api/2.0/mlflow-artifacts/artifacts/" + place + "/" + name,
-                  .file = file,
-                  .timeout_s = timeout_s,
-                  .stall_s = stall_s});
+                  .file = file});
   if (!answer.ok()) fail(answer);
 } catch (const std::system_error& failure) {
   throw MlflowFailure(failure.what());

@@ -36,8 +36,7 @@ class PersistentHttp {
   // Returns the first final response, or the last failure if no time is left. One thread.
   HttpAnswer call(HttpCall call);
 
-  // From now on no attempt starts after `end`, and only those that may stall (HttpCall::stall_s),
-  // large uploads, may continue past it. Any thread.
+  // From now on no attempt goes on after `end`. Any thread.
   void end_by(Clock::time_point end);
 
  private:
@@ -119,9 +118,7 @@ class MlflowServer {
 
   void log_metrics(std::span<const MlflowPoint> points);
   void log_pairs(const std::string& kind, const TextPairs& pairs);  // see log_pairs_json()
-  // `timeout_s` and `stall_s`: see HttpCall.
-  void upload(const std::filesystem::path& file, const std::string& name, double timeout_s,
-              int stall_s = 0);
+  void upload(const std::filesystem::path& file, const std::string& name);
   void end_run(const char* status);  // a run given in the settings is left open
 
   // PersistentHttp::end_by(); any thread.

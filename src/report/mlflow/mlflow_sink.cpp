@@ -23,11 +23,6 @@ using Clock = PersistentHttp::Clock;
 
 constexpr auto kCollecting = std::chrono::seconds(2);  // points are batched for this long
 constexpr auto kFlush = std::chrono::seconds(10);
-// For the whole model directory: enough for the largest, of 270 MB, at 150 kB per second.
-constexpr auto kModelUpload = std::chrono::minutes(30);
-constexpr int kModelStallSeconds = 60;
-constexpr auto kLastWord = std::chrono::seconds(5);  // after the upload, for the run's status
-constexpr double kCallSeconds = 5;
 
 // A server that refuses more than these may refuse everything, and is asked no more about each.
 constexpr std::size_t kMaxRefused = 20;
@@ -103,7 +98,7 @@ std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
 
 class MlflowSink : public RunSink {
  public:
-  MlflowSink(MlflowSettings settings, MlflowFiles files, Log& log)
+  MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files, Log& log)
       : settings_(std::move(settings)), files_(std::move(files)), log_(log) {}
 
   std::string_view name() const override { return "MLflow"; }
@@ -133,12 +128,9 @@ class MlflowSink : public RunSink {
     if (run.end.status == RunStatus::kFailed) end.status = "FAILED";
     if (run.end.status == RunStatus::kStopped) end.status = "KILLED";
     // If no epoch has finished, an existing page may be an earlier run's.
-    if (!run.epochs.empty()) end.files = files_.files;
-    if (!run.end.model_path.empty()) {
-      const std::filesystem::path model = run.end.model_path;
-      end.files.push_back(model / "training.json");
-      if (files_.whole_model) end.model = model;
-    }
+    if (!run.epochs.empty()) end.files = files_;
+    if (!run.end.model_path.empty())
+      end.files.push_back(std::filesystem::path(run.end.model_path) / "training.json");
     std::erase_if(end.files, [](const auto& file) { return !is_there(file); });
     sender_->end(std::move(end));
   }
@@ -147,7 +139,7 @@ class MlflowSink : public RunSink {
 
  private:
   MlflowSettings settings_;
-  MlflowFiles files_;
+  std::vector<std::filesystem::path> files_;
   Log& log_;
   std::unique_ptr<MlflowSender> sender_;
 };
@@ -311,31 +303,11 @@ std::vector<MlflowPoint> MlflowSender::next_points() {
 }
 
 void MlflowSender::send_rest() {
-  bool taken = true;
   for (const std::filesystem::path& file : end_.files) {
     const std::string name = file.filename();
-    taken &= attempt(name, [&] { server_.upload(file, url_encoded(name), kCallSeconds); });
+    attempt(name, [&] { server_.upload(file, url_encoded(name)); });
   }
-  if (!end_.model.empty() && taken) send_model();
-  if (!end_.model.empty() && !taken) lost_.emplace_back("the model directory");
   attempt("how the run ended", [&] { server_.end_run(end_.status); });
-}
-
-void MlflowSender::send_model() {
-  log_.info("MLflow:           uploading the model directory");
-  attempt("the model directory", [&] {
-    const Clock::time_point last = Clock::now() + kModelUpload;
-    for (const auto& entry : std::filesystem::directory_iterator(end_.model)) {
-      const std::string name = entry.path().filename();
-      if (!entry.is_regular_file() || name.starts_with('.')) continue;
-      const Clock::time_point now = Clock::now();
-      if (now >= last) throw MlflowFailure("the upload timed out after half an hour");
-      server_.end_by(std::min(now + kFlush, last));
-      server_.upload(entry.path(), "model/" + url_encoded(name),
-                     std::chrono::duration<double>(last - now).count(), kModelStallSeconds);
-    }
-  });
-  server_.end_by(Clock::now() + kLastWord);
 }
 
 // Returns false if `send` failed; `what`, unless empty, is then reported as lost.
@@ -371,7 +343,8 @@ std::string MlflowSender::lost() const {
   return text + (first_reason_.empty() ? "" : ": " + first_reason_);
 }
 
-std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log) {
+std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings,
+                                          std::vector<std::filesystem::path> files, Log& log) {
   std::string user, password;
   mlflow_server_url(settings.tracking_uri, &user, &password);
   return std::make_unique<MlflowSink>(std::move(settings), std::move(files), log);

@@ -24,7 +24,6 @@ std::optional<MlflowSettings> mlflow_settings_of_environment();
 struct MlflowEnd {
   const char* status = "FINISHED";  // or FAILED, KILLED
   std::vector<std::filesystem::path> files;
-  std::filesystem::path model = {};  // model folder to upload; empty: none
 };
 
 // What a resumed run reported before it was interrupted.
@@ -47,7 +46,7 @@ class MlflowSender {
 
   // Returns immediately. If more than kMaxWaiting points are waiting, the oldest are dropped.
   void add(std::vector<MlflowPoint> points);
-  // Takes at most 10 seconds, plus the upload of the model, if any.
+  // Takes at most 10 seconds.
   void end(MlflowEnd end);
   // What could not be sent, and why; empty if nothing was lost. Call after end().
   std::string lost() const;
@@ -61,7 +60,6 @@ class MlflowSender {
   void send(std::vector<MlflowPoint> points);
   std::vector<MlflowPoint> next_points();  // waits for points; empty at the end
   void send_rest();
-  void send_model();
   template <typename Send>
   bool attempt(const std::string& what, Send&& send);
   template <typename Item, typename Send>
@@ -93,14 +91,11 @@ class MlflowSender {
   std::thread thread_;
 };
 
-struct MlflowFiles {
-  std::vector<std::filesystem::path> files;  // sent at the end, if they exist
-  bool whole_model = false;  // upload the whole model; otherwise only its training.json
-};
-
-// Sends parameters and tags once, metrics during training, and files and the status at the end. The
-// log must outlive it. Throws Error for a malformed URL. Later failures are logged as warnings and
-// take no more memory than MlflowSender::kMaxWaiting points.
-std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log);
+// Sends parameters and tags once, metrics during training, and at the end the model's
+// training.json, those of `files` that exist, and the status. The log must outlive it. Throws Error
+// for a malformed URL. Later failures are logged as warnings and take no more memory than
+// MlflowSender::kMaxWaiting points.
+std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings,
+                                          std::vector<std::filesystem::path> files, Log& log);
 
 }  // namespace kiln

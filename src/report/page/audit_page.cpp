@@ -57,7 +57,6 @@ std::string tiles_of(const AuditRecord& record) {
                      (record.valid_data_path.empty()
                           ? ""
                           : ", " + grouped(num_copies_across_sets(record)) + " across the sets")) +
-         counted("Outliers", "outliers", record.outliers.size(), "like no other of their class") +
          counted("Flawed", "flawed", record.flawed.size(), "dark, bright, blurred, empty, odd") +
          accuracy_tile({"agreed", "Agreement with the labels", agreed_share(record),
                         out_of_fold_interval(record.num_agreed, record.num_judged)});
@@ -203,8 +202,8 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
       judged + ". ";
   if (!can_judge(record))
     add(Judged::kWarning, lead +
-                              "That is too seldom to doubt any label: the lists have copies, "
-                              "outliers and flaws only.");
+                              "That is too seldom to doubt any label: the lists have copies and "
+                              "flaws only.");
   else if (agreed < kStrong || record.num_seen > 0)
     add(Judged::kNote, lead +
                            "Expect some correct labels in the list: those images are hard for the "
@@ -258,10 +257,6 @@ std::string audit_html(const AuditRecord& record) {
                        "Duplicates on both sides of a split inflate the accuracy; `kiln train "
                        "--data-path` keeps them on one side.",
                        record.copies, most, "duplicates.csv", copy_picture) +
-      pictures_section("outliers", "Outliers",
-                       "Images that look unlike the rest of their class to the network. Keep rare "
-                       "views; remove images of something else.",
-                       record.outliers, most, "audit.json", odd_picture) +
       pictures_section("flawed", "Dark, bright, blurred and nearly empty",
                        "Images that differ from the typical image of this dataset.", record.flawed,
                        most, "audit.json", odd_picture) +
@@ -294,8 +289,8 @@ std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>
       "doubtful", "Labels that the models doubt",
       element("p",
               prose("Judged by the models of folds that have not seen the image (confident "
-                    "learning), most doubtful first. `kiln audit` lists them all, with duplicates "
-                    "and outliers, in a file that you can correct and train with.") +
+                    "learning), most doubtful first. `kiln audit` lists them all, with duplicates, "
+                    "in a file that you can correct and train with.") +
                   how_many_shown(doubtful.size(), num_shown, "that file")) +
           gallery(html));
 }

@@ -212,27 +212,6 @@ std::vector<Finding> all_findings(const EvaluationRecord& record) {
   return all;
 }
 
-std::string row_html(const AugmentSheet& sheet, const AugmentedImage& image) {
-  const bool is_small = sheet.height <= kSmallImage && sheet.width <= kSmallImage;
-  std::string pictures;
-  for (std::size_t i = 0; i < image.variants.size(); ++i) {
-    const std::string epoch = formatted("epoch %zu", i + 1);
-    pictures += captioned(
-        image_html(shortened(image.file, 60) + ", " + epoch, base64(image.variants[i]), is_small),
-        caption_line("file", epoch));
-  }
-  const std::string label = image.label.empty() ? "" : ", " + name_html(image.label, 40);
-  return element("h3", name_html(image.file) + label) + gallery(pictures);
-}
-
-std::string operations(const AugmentSheet& sheet) {
-  std::string items;
-  for (const std::string& text : augment_texts(sheet.augment))
-    items += element("li", escaped(text)) + "\n";
-  return items.empty() ? element("p", "No operation: every epoch shows the same pixels.")
-                       : element("ol id=\"operations\"", "\n" + items);
-}
-
 }  // namespace
 
 std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
@@ -321,22 +300,6 @@ std::string evaluation_html(const EvaluationRecord& record) {
                      section("trust", "Can it be trusted?", findings_list(all_findings(record))) +
                      section("pairs", "Image by image", pairs_table(record)) +
                      differences_section(record));
-}
-
-std::string augment_sheet_html(const AugmentSheet& sheet) {
-  const std::string title = "--augment " + augment_name(sheet.augment);
-  const std::string facts = formatted("%dx%d pixels · seed %lld · %zu images of ", sheet.width,
-                                      sheet.height, sheet.seed, sheet.images.size()) +
-                            shortened(sheet.data_path, 100);
-  std::string rows;
-  for (const AugmentedImage& image : sheet.images) rows += row_html(sheet, image);
-  return page_html(title, header_html(element("bdi", escaped(title)), facts_html(facts)),
-                   section("order", "Operations, in this order", operations(sheet)) +
-                       section("images", "What the model would see",
-                               element("p",
-                                       "Each row is one image, as the model sees it in the first "
-                                       "epochs with these options and this seed.") +
-                                   rows));
 }
 
 }  // namespace kiln

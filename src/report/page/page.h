@@ -47,20 +47,6 @@ std::string model_page_html(const EvaluationRecord& record, std::size_t model);
 // images.
 std::string audit_html(const AuditRecord& record);
 
-struct AugmentedImage {
-  std::string file, label;            // `label` is empty for images without classes
-  std::vector<std::string> variants;  // JPEG files, of epochs 1, 2, …
-};
-struct AugmentSheet {
-  std::string data_path;
-  Augment augment;
-  int height = 0, width = 0;  // of the model's input; pictures may be smaller
-  long long seed = 1;
-  std::vector<AugmentedImage> images = {};
-};
-// The page of `kiln inspect --augment`: some images as a model would see them.
-std::string augment_sheet_html(const AugmentSheet& sheet);
-
 // The parts of report.html: each a `<section>`, or empty if the run has nothing to show.
 
 std::string verdict_html(const RunRecord& run);   // did it work: the metrics

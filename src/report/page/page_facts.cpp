@@ -413,9 +413,7 @@ Rung machine_rung(const RunRecord& run, const RunSummary& summary) {
   const std::string measured =
       "More ranks: " + ranks + " waited for all-reduce for " + percent(share) + " of training";
   if (share <= kMuchSumming) return {true, measured + "; more would still help."};
-  return {
-      true,
-      measured + ". First try `--gradient-dtype bf16`, `--accumulate` or a larger `--batch-size`."};
+  return {true, measured + ". First try `--accumulate` or a larger `--batch-size`."};
 }
 
 }  // namespace
@@ -431,8 +429,9 @@ std::string time_finding(const RunRecord& run) {
            "pack` would help; see docs/performance.md.";
   if (times.communication > kMuchSumming * train)
     return percent(times.communication / train) +
-           " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
-           "`--accumulate` or a larger `--batch-size` would help.";
+           " of each training step waited for all-reduce over the ranks: `--accumulate` or a "
+           "larger "
+           "`--batch-size` would help.";
   if (summary.valid_seconds > kMuchValidation * all)
     return percent(summary.valid_seconds / all) +
            " of the time was spent on validation: use a smaller validation set.";

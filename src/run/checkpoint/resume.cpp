@@ -332,7 +332,10 @@ FoundCheckpoint find_checkpoint(const TrainConfig& config, World& world, Log& lo
   world.agree([&] {
     if (text.empty()) return;
     ResumePoint point{parse_saved_run(text), std::move(newest)};
-    const auto differences = differing_options(config, point.run);
+    const auto removed = removed_settings(point.run.options);
+    if (!removed.empty() && !asked.may_start_over())
+      refuse(asked.path, removed, "use the version that wrote it, " + point.run.machine.version);
+    const auto differences = removed.empty() ? differing_options(config, point.run) : removed;
     if (!differences.empty() && !asked.may_start_over()) refuse(asked.path, differences);
     misfit = joined(differences, "; ");
     point.is_finished = is_finished(config.settings, point.run);

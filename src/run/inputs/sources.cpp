@@ -57,24 +57,14 @@ bool gives_one_size(const TransformChain& chain) {
 
 // Whether the transformation of the images depends on their sizes.
 bool needs_sizes(const DataConfig& config, const Sources& sources) {
-  return sources.transform ? !gives_one_size(*sources.transform) : config.image_size.last == 0;
+  return sources.transform ? !gives_one_size(*sources.transform) : config.image_size == 0;
 }
 
-// Pixels by which --image-size grows; --eval-crop larger rounds up to a multiple of this. Whole
-// patches, for a network that has some.
+// --eval-crop larger rounds up to a multiple of this. Whole patches, for a network that has some.
 int size_step(const Sources& sources) {
   constexpr int kStep = 32;
   const int patch = known_network(sources.spec().model_name).patch;
   return patch > 0 ? std::max(1, kStep / patch) * patch : kStep;
-}
-
-std::vector<int> growing_sizes(const DataConfig& config, int step) {
-  std::vector<int> sizes;
-  if (config.image_size.first == 0) return sizes;
-  for (int side = config.image_size.first; side < config.image_size.last; side += step)
-    sizes.push_back(side);
-  sizes.push_back(config.image_size.last);
-  return sizes;
 }
 
 // Returns 7/6 of `side`, rounded up to a multiple of `step`. Random crops in training enlarge
@@ -112,10 +102,8 @@ void choose_by_images(const DataConfig& config, const std::optional<AutomaticSiz
 }
 
 void choose_size(const DataConfig& config, PixelPlan& pixels) {
-  int side = config.image_size.last;
+  int side = config.image_size;
   pixels.size_reason = "--image-size";
-  if (config.image_size.first > 0)
-    pixels.size_reason += ", growing from " + std::to_string(config.image_size.first);
   if (const std::optional<AutomaticSize>& chosen = pixels.by_images) {
     pixels.size_reason = chosen->reason;
     if (chosen->is_stored) {
@@ -185,9 +173,8 @@ void choose_normalization(const DataConfig& config, const Sources& sources, Pixe
 
 // Sets what follows from the options and the normalization. Erased pixels get the mean, which
 // normalization turns into 0.
-void settle_pixels(const DataConfig& config, int size_step, PixelPlan& pixels) {
-  pixels.given_side = config.image_size.last;
-  pixels.sizes = growing_sizes(config, size_step);
+void settle_pixels(const DataConfig& config, PixelPlan& pixels) {
+  pixels.given_side = config.image_size;
   pixels.train.augment = config.augment;
   take_normalization(pixels.normalization, pixels);
 }
@@ -207,12 +194,10 @@ int final_map_pixels(const std::string& model, ImageSize size, const std::string
   return network.final_map_side(size.height) * network.final_map_side(size.width);
 }
 
-void check_image_sizes(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
+void check_image_sizes(const Sources& sources, PixelPlan& pixels) {
   const std::string by_chain = "operations in --transform-path that give";
   const std::string& model = sources.spec().model_name;
-  const int first = config.image_size.first;
-  const ImageSize smallest = first > 0 ? ImageSize{first, first} : pixels.train.output;
-  const bool is_one_pixel = final_map_pixels(model, smallest, "Training",
+  const bool is_one_pixel = final_map_pixels(model, pixels.train.output, "Training",
                                              sources.transform ? by_chain : "--image-size") == 1;
   if (is_one_pixel && known_network(model).family().has_batch_norm) pixels.smallest_batch = 2;
   final_map_pixels(model, pixels.valid.output, "Validation",
@@ -231,12 +216,9 @@ void read_untrained(const DataConfig& config, Sources& sources) {
 
 // Sets the network that --model-name describes, and reads its --weights.
 void read_network(const NetworkConfig& config, Sources& sources) {
-  sources.untrained.spec = {.model_name = config.model_name,
-                            .zero_init_residual = config.zero_init_residual};
+  sources.untrained.spec = {.model_name = config.model_name};
   if (!config.weights.empty())
     sources.weights = read_weight_source(config.weights, config.model_name);
-  if (sources.weights && config.zero_init_residual)
-    sources.notes.push_back(without_effect({"--zero-init-residual"}, "--weights sets these, too"));
 }
 
 // The images of --data-path. Those of a folder without labels get them from --labels, which is then
@@ -376,17 +358,6 @@ Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t
   return sources;
 }
 
-TransformSpec PixelPlan::of_epoch(int epoch) const {
-  TransformSpec spec = train;
-  if (sizes.empty()) return spec;
-  const auto grown = static_cast<std::size_t>(std::max(0, epoch - 1 - first_epochs));
-  const std::size_t place = grown * sizes.size() / static_cast<std::size_t>(num_epochs);
-  const int side = sizes[std::min(place, sizes.size() - 1)];
-  spec.output = {side, side};
-  spec.short_side = usual_short_side(side);
-  return spec;
-}
-
 PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
                         const std::optional<AutomaticSize>& kept) {
   PixelPlan pixels;
@@ -401,9 +372,9 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
     take_fit(config, sources, fit_of(config, sources, pixels), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
-  check_image_sizes(config, sources, pixels);
+  check_image_sizes(sources, pixels);
   choose_normalization(config, sources, pixels);
-  settle_pixels(config, size_step(sources), pixels);
+  settle_pixels(config, pixels);
   return pixels;
 }
 
@@ -460,7 +431,7 @@ PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const S
   pixels.smallest_batch = choice.smallest_batch;
   pixels.normalization = choice.normalization;
   pixels.size_reason = "as rank 0 chose";
-  settle_pixels(config, size_step(sources), pixels);
+  settle_pixels(config, pixels);
   return pixels;
 }
 

@@ -68,14 +68,8 @@ struct PixelPlan {
   std::optional<AutomaticSize> by_images;
   std::optional<ImageSize> whole_image;  // with a transformation: the stored size of all images
   std::optional<double> cut_away;        // share_cut_away() of training images that were read
-  // The sides of growing training images, in order, each used for the same number of epochs; the
-  // last one is that of `train`. Empty: all images are as in `train`.
-  std::vector<int> sizes;
-  int num_epochs = 1;                       // over which the images grow
-  int first_epochs = 0;                     // before those, with the smallest images
-  TransformSpec of_epoch(int epoch) const;  // for training images; from 1
-  int given_side = 0;                       // --image-size; 0: not given
-  std::string size_reason;                  // for the log
+  int given_side = 0;                    // --image-size; 0: not given
+  std::string size_reason;               // for the log
   Normalization normalization;
   std::string normalization_name;    // "half", "imagenet" or "given"
   std::string normalization_reason;  // for the log

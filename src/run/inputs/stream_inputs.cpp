@@ -78,7 +78,7 @@ class StreamPieces {
 
  private:
   const std::string& name_;
-  const StreamSilence::Limits limits_;
+  const SilenceLimits limits_;
   const StreamSilence::Warn warn_;
   StreamWatch watch_;
   StreamSilence silence_;
@@ -112,7 +112,7 @@ void in_spool(const std::string& name, const std::function<void()>& action) {
 
 }  // namespace
 
-StreamSilence::Limits silence_limits(const RanksConfig& config) {
+SilenceLimits silence_limits(const RanksConfig& config) {
   return {.warning_seconds = config.stall_warning_s(),
           .deadline_seconds = kShareOfTimeout * config.collective_timeout_s};
 }
@@ -165,8 +165,8 @@ void refuse_split_of_stream(const std::string& path) {
            "' is a stream, which cannot be split: give --train-data-path and --valid-data-path.");
 }
 
-StreamLoader::Plan stream_plan(const LoadingPlan& plan, const Sources& sources,
-                               const PixelPlan& pixels, const Division& division) {
+StreamPlan stream_plan(const LoadingPlan& plan, const Sources& sources, const PixelPlan& pixels,
+                       const Division& division) {
   RecordOptions records = plan.records;
   records.first_label = sources.train.first_label;
   return {.path = sources.train.root.string(),
@@ -181,7 +181,6 @@ StreamLoader::Plan stream_plan(const LoadingPlan& plan, const Sources& sources,
           .keep_one_of = division.keep_one_of,
           .keep_which = division.keep_which,
           .pixels = pixels.train,
-          .pixels_of = [&pixels](int epoch) { return pixels.of_epoch(epoch); },
           .seed = plan.seed,
           .silence = plan.silence};
 }

@@ -25,12 +25,12 @@ void check_stream_options(const TrainConfig& config, const Sources& sources, int
 void refuse_split_of_stream(const std::string& path);
 
 // For how long a rank waits for a stream.
-StreamSilence::Limits silence_limits(const RanksConfig& config);
+SilenceLimits silence_limits(const RanksConfig& config);
 
 // What one rank reads. Leaves out what the loaders fill in: slots, scaling and `warn`. `pixels`
 // must outlive the plan.
-StreamLoader::Plan stream_plan(const LoadingPlan& plan, const Sources& sources,
-                               const PixelPlan& pixels, const Division& division);
+StreamPlan stream_plan(const LoadingPlan& plan, const Sources& sources, const PixelPlan& pixels,
+                       const Division& division);
 
 // The stream as it came, in a file that the ranks of a host share and that has no name; not open
 // unless rank 0 finds a stream at --valid-data-path, which it then reads to its end. A collective.

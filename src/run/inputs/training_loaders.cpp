@@ -65,8 +65,7 @@ CacheChoice choose_automatically(const DataConfig& config, const Sources& source
                                  const PixelPlan& pixels, std::size_t limit) {
   const std::size_t train = decoded_bytes(sources.train, pixels.train);
   const std::size_t valid = decoded_bytes(sources.valid, pixels.valid);
-  const bool train_repeats =
-      can_be_kept(pixels.train) && pixels.sizes.empty() && !sources.train.is_stream();
+  const bool train_repeats = can_be_kept(pixels.train) && !sources.train.is_stream();
   const std::size_t wanted = (train_repeats ? train : 0) + valid;
   CacheChoice choice;
   if (wanted <= limit && train_repeats) {
@@ -177,7 +176,7 @@ TrainingLoaders::TrainingLoaders(const LoadingPlan& plan, Sources& sources, cons
       valid_cache_(cache.valid, sources.valid.samples.size(), cache.valid_limit_bytes),
       warn_(std::move(warn)) {}
 
-BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
+BatchPlan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
   return {.batch_size = plan_.batch_size,
           .pixels = pixels,
           .scaling = scaling_,
@@ -186,8 +185,8 @@ BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) 
           .num_slots = num_slots_};
 }
 
-StreamLoader::Plan TrainingLoaders::plan_of_stream() const {
-  StreamLoader::Plan wanted = stream_plan(plan_, sources_, pixels_, division_);
+StreamPlan TrainingLoaders::plan_of_stream() const {
+  StreamPlan wanted = stream_plan(plan_, sources_, pixels_, division_);
   wanted.scaling = scaling_;
   wanted.num_slots = num_slots_;
   wanted.warn = warn_;
@@ -204,7 +203,7 @@ BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
     if (!mine.empty()) mine.erase(mine.begin(), mine.begin() + images_done);
     return mine;
   };
-  BatchLoader::Plan wanted = plan(pixels_.of_epoch(epoch), epoch);
+  BatchPlan wanted = plan(pixels_.train, epoch);
   wanted.order = still_to_come(all.order);
   wanted.repeats = still_to_come(all.repeats);
   return {sources_.train, pool_, std::move(wanted), &train_cache_};
@@ -212,7 +211,7 @@ BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
 
 BatchLoader TrainingLoaders::open_validation(int epoch) {
   const auto count = static_cast<std::uint32_t>(sources_.valid.samples.size());
-  BatchLoader::Plan wanted = plan(pixels_.valid, epoch);
+  BatchPlan wanted = plan(pixels_.valid, epoch);
   wanted.order = validation_indices(count, division_.valid);
   return {sources_.valid, pool_, std::move(wanted), &valid_cache_};
 }
@@ -241,21 +240,15 @@ BatchLoader TrainingLoaders::validation(int epoch) {
 }
 
 BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order, int batch_size) {
-  BatchLoader::Plan wanted = plan(pixels_.valid, 0);
+  BatchPlan wanted = plan(pixels_.valid, 0);
   wanted.order = std::move(order);
   wanted.batch_size = batch_size;
   return {set, pool_, std::move(wanted)};
 }
 
 long long TrainingLoaders::max_memory_bytes() const {
-  std::size_t batch_pair =
+  const std::size_t batch_pair =
       plan(pixels_.train, 0).batch_bytes() + plan(pixels_.valid, 0).batch_bytes();
-  // The memory of batches with smaller images is kept.
-  for (std::size_t i = 0; i + 1 < pixels_.sizes.size(); ++i) {
-    TransformSpec earlier = pixels_.train;
-    earlier.output = {pixels_.sizes[i], pixels_.sizes[i]};
-    batch_pair += plan(earlier, 0).batch_bytes();
-  }
   const auto num_decoders = static_cast<std::size_t>(pool_.max_decoders());
   const std::size_t streamed =
       sources_.train.is_stream()

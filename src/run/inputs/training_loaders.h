@@ -51,7 +51,7 @@ struct LoadingPlan {
   // Of streams.
   RecordOptions records;
   std::size_t shuffle_buffer = 1000;  // images
-  StreamSilence::Limits silence;
+  SilenceLimits silence;
 };
 
 // All training images in the order of an epoch, which uses only the first images_per_epoch() of
@@ -95,8 +95,8 @@ class TrainingLoaders {
   long long max_memory_bytes() const;
 
  private:
-  BatchLoader::Plan plan(const TransformSpec& pixels, int epoch) const;
-  StreamLoader::Plan plan_of_stream() const;
+  BatchPlan plan(const TransformSpec& pixels, int epoch) const;
+  StreamPlan plan_of_stream() const;
   BatchLoader open_training(int epoch, int steps_done);
   BatchLoader open_validation(int epoch);
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/options.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 #include "record/run_summary.h"
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
@@ -194,9 +194,10 @@ void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& pla
   for (const std::string& word : config.ranks.arguments)
     line += " " + shell_word(without_secrets(word));
   if (config.settings.is_given(options::kCheckpointPath)) line += " --resume never";
-  plan.emplace_back(
-      "better start",
-      "`" + line + " --weights torchvision` begins with torchvision's trained network");
+  plan.emplace_back("better start",
+                    "`" + line +
+                        " --weights torchvision` begins with torchvision's trained network" +
+                        formatted(" (a download of %d MB)", network.published[0].megabytes));
 }
 
 // The device, precision, data loading and ranks.

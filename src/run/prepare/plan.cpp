@@ -139,18 +139,14 @@ bool is_default(const Setting& setting) {
 // Throws Error kUserError for options about training in epochs if there are none.
 void check_recipe_of_features(const Settings& settings, const Plan& plan) {
   if (!plan.uses_features) return;
-  const auto refuse = [](std::string_view name) {
-    const std::string option = "--" + std::string(name);
-    throw Error(ErrorCode::kUserError,
-                option +
-                    " applies to training in epochs, but with --freeze backbone and --augment "
-                    "none the last layer is fitted to features directly: use --augment flip, "
-                    "or leave " +
-                    option + " out.");
-  };
   for (const std::string_view name : options::kOfEpochsAlone)
-    if (!is_default(settings.of(name))) refuse(name);
-  if (!plan.pixels.sizes.empty()) refuse(options::kImageSize);
+    if (!is_default(settings.of(name)))
+      throw Error(
+          ErrorCode::kUserError,
+          "--" + std::string(name) +
+              " applies to training in epochs, but with --freeze backbone and --augment none the "
+              "last layer is fitted to features directly: use --augment flip, or leave --" +
+              std::string(name) + " out.");
 }
 
 void warn_of_unused(const Settings& settings, Plan& plan) {
@@ -340,7 +336,7 @@ void add_machine(const RanksConfig& config, const Device& device, World& world, 
 // Adds what the options left open. A collective.
 void add_found(const PlanInputs& given, World& world, Plan& plan) {
   const TrainConfig& config = given.config;
-  if (config.data.image_size.last == 0) add_size(plan);
+  if (config.data.image_size == 0) add_size(plan);
   if (!config.data.fit)
     find(plan, options::kFit, fit_name(plan.pixels.train.fit),
          cut_text(plan.pixels.cut_away.value_or(0)));
@@ -405,8 +401,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.stop = stop_rule_of(optimization, config.settings, sources, world, plan);
   plan.recipe.schedule.steps_per_epoch = static_cast<int>(plan.division.steps_per_epoch);
   const Length& length = plan.stop.length;
-  plan.recipe.schedule.epochs = plan.pixels.num_epochs = length.epochs;
-  plan.pixels.first_epochs = length.first_epochs;
+  plan.recipe.schedule.epochs = length.epochs;
   if (length.steps > 0 && !config.settings.is_given(options::kEpochs) &&
       optimization.time_limit_s == 0)
     plan.recipe.schedule.epochs =

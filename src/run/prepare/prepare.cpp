@@ -157,7 +157,7 @@ Setting network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
                 "--model-name auto counts the images, but those of a stream come only once: name a "
                 "network, such as resnet18.");
   const std::size_t images = read_dataset(path, "Training dataset").samples.size();
-  const double side = data.image_size.last > 0 ? data.image_size.last : 224;
+  const double side = data.image_size > 0 ? data.image_size : 224;
   std::string name, reason = grouped(static_cast<long long>(images)) + " images";
   if (data.network.weights.empty()) reason += ", no weights";
   for (const Candidate& candidate : kCandidates) {
@@ -316,12 +316,11 @@ void connect(const RanksConfig& config, Run& run) {
 }
 
 // The state at the first step, or that of the checkpoint.
-void make_state(bool bfloat16_gradients, Run& run) {
+void make_state(Run& run) {
   const ExchangePlan& exchange = run.plan.exchange;
-  run.state = std::make_unique<TrainState>(
-      std::move(run.model), run.plan.recipe,
-      BucketPlan{.bfloat16 = bfloat16_gradients, .sums_ranks = exchange.kind->sums_ranks},
-      *run.communicator);
+  run.state = std::make_unique<TrainState>(std::move(run.model), run.plan.recipe,
+                                           BucketPlan{.sums_ranks = exchange.kind->sums_ranks},
+                                           *run.communicator);
   TrainState& state = *run.state;
   state.random_seed = run.plan.loading.seed;
   state.progress.early_stopping.patience = run.plan.stop.patience;
@@ -457,22 +456,12 @@ std::unique_ptr<Run> prepare(const TrainConfig& given, World& world, Log& log) {
                                       .model = std::move(read.model)});
 }
 
-Uploaders::Uploaders(const at::Device& place, const PixelPlan& pixels, int batch_size)
-    : place_(place), pixels_(pixels), batch_size_(batch_size), train_(opened(pixels.train.output)) {
-  if (pixels.valid.output != pixels.train.output || !pixels.sizes.empty())
-    valid_ = opened(pixels.valid.output);
-}
-
-std::unique_ptr<DeviceUploader> Uploaders::opened(ImageSize size) const {
-  return std::make_unique<DeviceUploader>(place_, size, batch_size_, pixels_.normalization);
-}
-
-DeviceUploader& Uploaders::training(int epoch) {
-  if (!pixels_.sizes.empty()) {
-    const ImageSize size = pixels_.of_epoch(epoch).output;
-    if (train_->size() != size) train_ = opened(size);
-  }
-  return *train_;
+Uploaders::Uploaders(const at::Device& place, const PixelPlan& pixels, int batch_size) {
+  const auto opened = [&](ImageSize size) {
+    return std::make_unique<DeviceUploader>(place, size, batch_size, pixels.normalization);
+  };
+  train_ = opened(pixels.train.output);
+  if (pixels.valid.output != pixels.train.output) valid_ = opened(pixels.valid.output);
 }
 
 std::size_t Run::num_valid_images() const {
@@ -517,7 +506,7 @@ void begin(Run& run) {
   const TrainConfig& config = run.config;
   const Plan& plan = run.plan;
   connect(config.ranks, run);
-  make_state(config.ranks.bfloat16_gradients, run);
+  make_state(run);
   open_loaders(config.data, run);
   TrainState& state = *run.state;
   const bool writes_checkpoints = plan.checkpoint.is_lasting() && !plan.uses_features;

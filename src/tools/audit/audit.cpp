@@ -133,18 +133,15 @@ struct AuditFindings {
   const ImageLooks& looks;
   // Includes the images of `valid`, which are numbered after those of `set`.
   const std::vector<ImageCopy>& copies;
-  // One row for each judged image, of CheckedLabels too; `images` gives the image of each row.
+  // One row for each judged image; `images` gives the image of each row.
   const CheckedLabels& checked;
-  const FeatureRows& features;
   std::span<const std::uint32_t> images;
   TransformSpec pixels;  // for thumbnails
   AuditRecord& record;
-  std::vector<bool> is_doubtful = std::vector<bool>(set.samples.size());  // by image
 
   void add_all() {
     add_labels();
     add_copies();
-    add_outliers();
     add_flawed();
   }
 
@@ -157,7 +154,6 @@ struct AuditFindings {
     record.classes = checked.classes;
     for (const LabelDoubt& doubt : checked.doubts) {
       const std::uint32_t image = images[doubt.row];
-      is_doubtful[image] = true;
       record.doubtful.push_back({audited(image, record.doubtful.size()), doubt.suggested,
                                  doubt.confidence, doubt.self_confidence});
       set.for_each_class(set.samples.label(image), [&](int id) {
@@ -171,19 +167,6 @@ struct AuditFindings {
       const std::size_t place = record.copies.size();
       record.copies.push_back(
           {audited(copy.first, place), audited(copy.other, place), copy.is_exact});
-    }
-  }
-
-  // Skips images with doubtful labels: it is no news that they are unlike others with that label.
-  void add_outliers() {
-    for (const Outlier& outlier : find_outliers(features)) {
-      const std::uint32_t image = images[outlier.image];
-      if (is_doubtful[image]) continue;
-      record.outliers.push_back(
-          {audited(image, record.outliers.size()), "outlier",
-           formatted("the nearest images of its class are %.1f times as far away as usual",
-                     outlier.distance / std::max(outlier.usual, 1e-6)),
-           outlier.extent});
     }
   }
 
@@ -372,17 +355,11 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   const HeadFit head = fit_head(features, static_cast<int>(parts.set.classes.size()), folds,
                                 /*class_weights=*/{}, {[] { return false; }}, *task);
   const CheckedLabels checked = check_labels(head.out_of_fold_logits, features.labels, parts.set);
-  const at::Tensor rows = features.rows.contiguous();
-  const FeatureRows vectors{{rows.const_data_ptr<float>(), static_cast<std::size_t>(rows.numel())},
-                            features.labels,
-                            static_cast<std::size_t>(rows.size(1)),
-                            parts.set.num_labels()};
   AuditFindings{parts.set,
                 parts.valid ? &*parts.valid : nullptr,
                 looks,
                 copies,
                 checked,
-                vectors,
                 features.samples,
                 parts.backbone->pixels,
                 record}
@@ -405,7 +382,6 @@ void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
            (record.valid_data_path.empty()
                 ? ""
                 : ", " + grouped(num_copies_across_sets(record)) + " across the two sets"));
-  log.info("outliers:  " + grouped(record.outliers.size()));
   log.info("flawed:    " + grouped(record.flawed.size()) + " dark, bright, blurred, empty or odd");
   for (const Finding& finding : audit_findings(record))
     if (finding.judged == Judged::kWarning)

@@ -15,7 +15,7 @@
 #include "base/url.h"
 #include "data/dataset/unused_options.h"
 #include "model/image_model.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"

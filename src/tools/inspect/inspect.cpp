@@ -284,7 +284,6 @@ int run(const InspectConfig& config, Process& process) {
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (!fs::exists(status)) fail_to_open(path, failure);
-  if (config.augment) return write_augment_sheet(config, process.log);
   Report report;
   int bad = 0;
   const bool is_dataset = is_dataset_file(path) && !path.filename().string().ends_with(".pth.tar");
@@ -299,7 +298,7 @@ int run(const InspectConfig& config, Process& process) {
                                            "' is the log folder of a run: 'kiln report' writes its "
                                            "page, 'kiln compare' compares it with others.");
   } else {
-    bad = inspect_images(config, process.log, report);
+    bad = inspect_images(config, report);
   }
   if (!config.valid_data_path.empty() && !report.contains("leaks"))
     throw Error(ErrorCode::kUserError, "--valid-data-path is for images, but '" + path.string() +

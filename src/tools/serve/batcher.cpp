@@ -59,7 +59,7 @@ Batcher::Place::~Place() {
   batcher_.num_queued_ -= images_;
 }
 
-Batcher::Batcher(const Plan& plan, ServerMetrics& metrics, Log& log)
+Batcher::Batcher(const QueuePlan& plan, ServerMetrics& metrics, Log& log)
     : plan_(plan),
       metrics_(metrics),
       log_(log),

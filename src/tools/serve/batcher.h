@@ -25,16 +25,16 @@
 
 namespace kiln {
 
+struct QueuePlan {
+  int num_decoders = 1;
+  std::size_t max_batch = 1;
+  std::chrono::milliseconds max_delay{0};
+  std::size_t max_queued = 1;  // images that wait or are being answered
+  long long max_pixels = 0;    // of an image
+};
+
 class Batcher {
  public:
-  struct Plan {
-    int num_decoders = 1;
-    std::size_t max_batch = 1;
-    std::chrono::milliseconds max_delay{0};
-    std::size_t max_queued = 1;  // images that wait or are being answered
-    long long max_pixels = 0;    // of an image
-  };
-
   // A place for images in the queue, freed at the end.
   class Place {
    public:
@@ -53,7 +53,7 @@ class Batcher {
   using Use = std::function<void(std::vector<ServedAnswer>)>;
 
   // The metrics and the log must outlive it.
-  Batcher(const Plan& plan, ServerMetrics& metrics, Log& log);
+  Batcher(const QueuePlan& plan, ServerMetrics& metrics, Log& log);
   ~Batcher();  // drops what is not answered
 
   // nullptr if the queue has no room for so many images.
@@ -96,7 +96,7 @@ class Batcher {
   std::vector<ReadyImage> next_batch(std::unique_lock<std::mutex>& lock, bool was_gathered);
   void answer(std::vector<ReadyImage>& batch);
 
-  const Plan plan_;
+  const QueuePlan plan_;
   ServerMetrics& metrics_;
   Log& log_;
 

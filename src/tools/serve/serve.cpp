@@ -63,7 +63,7 @@ struct ServicePlan {
 class Service final : public HttpHandler, public ServerState {
  public:
   // The arguments must outlive it.
-  Service(ServicePlan plan, const HttpServer& server, const Batcher::Plan& batches, Log& log)
+  Service(ServicePlan plan, const HttpServer& server, const QueuePlan& batches, Log& log)
       : plan_(std::move(plan)), server_(server), log_(log), batcher_(batches, metrics_, log) {}
 
   void use(std::shared_ptr<ServedModel> model) {
@@ -274,7 +274,7 @@ HttpLimits limits_of(const ServeConfig& config, const ServingPlace& place) {
           .seconds = config.max_seconds};
 }
 
-Batcher::Plan batches_of(const ServeConfig& config, const Inference& inference) {
+QueuePlan batches_of(const ServeConfig& config, const Inference& inference) {
   const LoaderThreadCount loaders = inference.loader_threads();
   return {.num_decoders = std::max(loaders.first, loaders.most),
           .max_batch = static_cast<std::size_t>(inference.batch_size()),

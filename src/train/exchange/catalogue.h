@@ -49,7 +49,6 @@ inline constexpr auto kUnfitForServers = std::to_array<UnfitOption>({
     {"shard-by", "", "whose servers would not train on the images of their hosts"},
     {"lr-scaling", "linear", "where each update uses the images of one worker"},
     {"lr-scaling", "sqrt", "where each update uses the images of one worker"},
-    {"gradient-dtype", "bf16", "which does no all-reduce"},
 });
 
 // The first one is the default.

@@ -61,12 +61,12 @@ struct Packed {
   std::vector<at::Tensor> places;
 };
 
-Parcel parcel(Parcel::Kind kind, const char* name, int rank, int tag, const at::Tensor& flat) {
+Parcel parcel(ParcelKind kind, const char* name, int rank, int tag, const at::Tensor& flat) {
   return {
       kind, name, rank, tag, flat.data_ptr(), flat.nbytes(), std::make_shared<at::Tensor>(flat)};
 }
 
-Parcel parcel(Parcel::Kind kind, const char* name, int rank,
+Parcel parcel(ParcelKind kind, const char* name, int rank,
               const std::shared_ptr<Announcement>& announcement) {
   return {kind,        name, rank, kAnnouncementTag, announcement.get(), sizeof(Announcement),
           announcement};
@@ -166,16 +166,16 @@ class Worker final : public ParameterServer {
       clip_norm(state_.gradients.flat(), update.clip_norm);
     const auto announcement = std::make_shared<Announcement>(
         Announcement{world_.rank(), update.has_trained ? 1 : 0, update.learning_rate});
-    using Kind = Parcel::Kind;
     std::vector<std::uint64_t> tickets;
     for (std::size_t i = 0; i < servers_.size(); ++i) {
       Remote& server = servers_[i];
       const int rank = rank_of_server(i);
       server.sent.take(server.gradients);
       tickets.push_back(
-          post(parcel(Kind::kReceive, kOfWorker, rank, kWeightTag, server.received.flat)));
-      tickets.push_back(post(parcel(Kind::kSend, kOfWorker, rank, announcement)));
-      tickets.push_back(post(parcel(Kind::kSend, kOfWorker, rank, kGradientTag, server.sent.flat)));
+          post(parcel(ParcelKind::kReceive, kOfWorker, rank, kWeightTag, server.received.flat)));
+      tickets.push_back(post(parcel(ParcelKind::kSend, kOfWorker, rank, announcement)));
+      tickets.push_back(
+          post(parcel(ParcelKind::kSend, kOfWorker, rank, kGradientTag, server.sent.flat)));
     }
     for (const std::uint64_t ticket : tickets) wait(ticket);
     for (const Remote& server : servers_) server.received.give(server.weights);
@@ -218,20 +218,20 @@ class Server final : public ParameterServer {
 
  private:
   void serve_next() {
-    Parcel any = parcel(Parcel::Kind::kReceive, kOfServer, Parcel::kAnyRank, announcement_);
+    Parcel any = parcel(ParcelKind::kReceive, kOfServer, Parcel::kAnyRank, announcement_);
     any.is_soon = false;
     wait(post(any));
     const int worker = announcement_->rank;
     if (worker < 0 || worker >= num_workers_)
       throw InternalError("a server received a message from a server");
-    wait(post(parcel(Parcel::Kind::kReceive, kOfServer, worker, kGradientTag, received_.flat)));
+    wait(post(parcel(ParcelKind::kReceive, kOfServer, worker, kGradientTag, received_.flat)));
     if (announcement_->has_trained != 0) {
       optimizer_->step(clock_.rate(announcement_->learning_rate, worker));
       clock_.note_update();
     }
     clock_.note_pull(worker);
     sent_.take(weights_);
-    wait(post(parcel(Parcel::Kind::kSend, kOfServer, worker, kWeightTag, sent_.flat)));
+    wait(post(parcel(ParcelKind::kSend, kOfServer, worker, kWeightTag, sent_.flat)));
   }
 
   // The model's groups, reduced to the parameters of this server. Their gradients are the receive

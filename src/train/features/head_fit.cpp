@@ -367,7 +367,7 @@ HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& fo
       {fit.penalty, kTolerance, [&] { return watch.is_stopped() || is_late(watch, 1); }});
   if (watch.is_stopped()) return {};
   fit.is_cut = path.is_cut || is_late(watch, 1);
-  const FeatureSpace::Layer layer = space.layer_of(weights);
+  const FeatureLayer layer = space.layer_of(weights);
   fit.weight = layer.weight;
   fit.bias = layer.bias;
   return fit;
@@ -404,7 +404,7 @@ FeatureSpace::FeatureSpace(const at::Tensor& features) {
   coordinates_ = basis * lengths;
 }
 
-FeatureSpace::Layer FeatureSpace::layer_of(const at::Tensor& weights) const {
+FeatureLayer FeatureSpace::layer_of(const at::Tensor& weights) const {
   const at::NoGradGuard no_grad;
   const at::Tensor along = weights_part(weights);
   const at::Tensor w =

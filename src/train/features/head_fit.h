@@ -101,6 +101,10 @@ double fit_memory(std::int64_t num_images, std::int64_t num_features, std::int64
 // class: a linear layer fitted to labeled features, in float64 on the host. The loss is convex, so
 // the solution does not depend on the starting point.
 
+struct FeatureLayer {
+  at::Tensor weight, bias;  // float [C, D], [C]
+};
+
 // The coordinates in which layers are fitted: features standardized to mean 0 and variance 1
 // (constant ones become 0). If there are fewer images than features, and no more than 1000, they
 // are also projected onto as many directions as there are images, which loses nothing. Does not use
@@ -113,12 +117,9 @@ class FeatureSpace {
   // The coordinates of those features: float64 [N, R].
   const at::Tensor& coordinates() const { return coordinates_; }
 
-  struct Layer {
-    at::Tensor weight, bias;  // float [C, D], [C]
-  };
   // Converts `weights` over the coordinates, float64 [R + 1, C] with the bias in the last row, to
   // the equivalent layer over the features themselves.
-  Layer layer_of(const at::Tensor& weights) const;
+  FeatureLayer layer_of(const at::Tensor& weights) const;
 
  private:
   at::Tensor mean_, scale_;  // [D]

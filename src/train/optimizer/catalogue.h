@@ -28,10 +28,6 @@ inline constexpr auto kKnownOptimizers = std::to_array<KnownOptimizer>({
     {"adamw", "Adam with decoupled weight decay",
      [](double images) { return 0.001 * std::sqrt(images / 256); }, [](double) { return 0.05; },
      "norm-and-bias"},
-    {"lars",
-     "momentum with layer-wise learning rates from the norms of weights and gradients, for large "
-     "batches",
-     [](double images) { return 0.003 * images; }, [](double) { return 0.00005; }, "norm-and-bias"},
 });
 
 // Null for an unknown name.

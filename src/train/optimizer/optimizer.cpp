@@ -27,7 +27,6 @@ namespace kiln {
 
 std::unique_ptr<Optimizer> make_adamw(const OptimizerPlan& plan,
                                       std::vector<ParameterGroup> groups);
-std::unique_ptr<Optimizer> make_lars(const OptimizerPlan& plan, std::vector<ParameterGroup> groups);
 std::unique_ptr<Optimizer> make_sgd(const OptimizerPlan& plan, std::vector<ParameterGroup> groups);
 
 namespace {
@@ -44,7 +43,6 @@ struct OptimizerMaker {
 constexpr std::array kMakers = {
     OptimizerMaker{"sgd", make_sgd},
     OptimizerMaker{"adamw", make_adamw},
-    OptimizerMaker{"lars", make_lars},
 };
 static_assert(std::ranges::equal(kMakers, kKnownOptimizers, {}, &OptimizerMaker::name,
                                  &KnownOptimizer::name),

@@ -42,8 +42,8 @@ class BatchLoaderTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
-  BatchLoader::Plan plan() const {
-    BatchLoader::Plan plan;
+  BatchPlan plan() const {
+    BatchPlan plan;
     plan.order.resize(set_.samples.size());
     std::iota(plan.order.rbegin(), plan.order.rend(), 0U);  // backwards
     plan.batch_size = 6;
@@ -83,7 +83,7 @@ TEST_F(BatchLoaderTest, ReturnsEveryImageInOrderWithAnyNumberOfThreads) {
 }
 
 // The bytes of every batch, one after the other.
-std::vector<std::uint8_t> all_pixels(Dataset& set, LoaderThreads& pool, BatchLoader::Plan plan,
+std::vector<std::uint8_t> all_pixels(Dataset& set, LoaderThreads& pool, BatchPlan plan,
                                      ImageCache* cache = nullptr) {
   const auto image_bytes = static_cast<std::size_t>(plan.pixels.output.height) *
                            static_cast<std::size_t>(plan.pixels.output.width) * 3;
@@ -111,7 +111,7 @@ TEST_F(BatchLoaderTest, AugmentsAlikeWithAnyNumberOfThreads) {
     write(folder_ / set_.samples.file_name(i),
           test::encode_jpeg(test::noise(20 + static_cast<int>(i % 7), 30)));
   for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
-    BatchLoader::Plan drawing = plan();
+    BatchPlan drawing = plan();
     LoaderThreads one({.num_decoders = 1});
     drawing.pixels = {.output = {16, 16}, .short_side = 18, .augment = augment};
     drawing.seed = 4;
@@ -132,7 +132,7 @@ TEST_F(BatchLoaderTest, AugmentsAlikeWithAnyNumberOfThreads) {
 
 TEST_F(BatchLoaderTest, FloatsAreTheNormalizedPixelsOfGoodImages) {
   write(folder_ / "20.png", "<html>");
-  BatchLoader::Plan floats = plan();
+  BatchPlan floats = plan();
   floats.scaling = Normalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   LoaderThreads pool({.num_decoders = 3});
   ImageCache cache(CacheKind::kDecoded, set_.samples.size(), 1 << 20);
@@ -179,7 +179,7 @@ TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   write(folder_ / "39.png", jpeg.substr(0, jpeg.size() * 9 / 10));
   LoaderThreads pool({.num_decoders = 2});
-  BatchLoader::Plan resizing = plan();
+  BatchPlan resizing = plan();
   resizing.pixels.short_side = 9;
   BatchLoader loader(set_, pool, resizing);
   EXPECT_EQ(loader.next()->count, 6);
@@ -199,7 +199,7 @@ TEST_F(BatchLoaderTest, StopsBeforeTheEnd) {
 
 TEST_F(BatchLoaderTest, RethrowsFaultsNotCausedByAnImage) {
   LoaderThreads pool({.num_decoders = 2});
-  BatchLoader::Plan impossible = plan();
+  BatchPlan impossible = plan();
   impossible.pixels.output = {1 << 30, 1 << 30};  // larger than any address space
   impossible.batch_size = 3;
   BatchLoader loader(set_, pool, impossible);
@@ -211,7 +211,7 @@ TEST_F(BatchLoaderTest, ReadAheadAndCacheDoNotChangeResults) {
     write(folder_ / set_.samples.file_name(i), test::encode_jpeg(test::noise(20, 30)));
   const Augment all_but_crop = parse_augment("flip,vflip,rotate90,color,trivial,erase");
   for (const Augment augment : {Augment::kNone, Augment::kFlip, Augment::kStandard, all_but_crop}) {
-    BatchLoader::Plan wanted = plan();
+    BatchPlan wanted = plan();
     wanted.pixels = {.output = {16, 16}, .short_side = 18, .augment = augment};
     wanted.epoch = 3;
     LoaderThreads plain({.num_decoders = 2, .read_ahead = 0});
@@ -243,7 +243,7 @@ TEST_F(BatchLoaderTest, AllLoadersShareOneReadAheadLimit) {
   large.root = folder_;
   for (int i = 0; i < 150; ++i)
     large.samples.push_back({.file_name = "0.png", .label = 0, .id = i, .size = {}});
-  BatchLoader::Plan wanted = plan();
+  BatchPlan wanted = plan();
   wanted.order.resize(large.samples.size());
   std::iota(wanted.order.begin(), wanted.order.end(), 0U);
   wanted.num_slots = 1;
@@ -305,7 +305,7 @@ TEST_F(BatchLoaderTest, AWaitingLoaderIsReadyWhenItsTurnComes) {
 
 TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
   LoaderThreads pool({.num_decoders = 2});
-  BatchLoader::Plan empty = plan();
+  BatchPlan empty = plan();
   empty.order.clear();
   BatchLoader loader(set_, pool, empty);
   EXPECT_EQ(loader.num_batches(), 0);
@@ -314,7 +314,7 @@ TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
 
 TEST_F(BatchLoaderTest, RepeatedImagesAreAugmentedDifferently) {
   write(folder_ / set_.samples.file_name(3), test::encode_png(test::noise(20, 30)));
-  BatchLoader::Plan wanted = plan();
+  BatchPlan wanted = plan();
   wanted.order.assign(12, 3);
   wanted.pixels = {.output = {16, 16}, .short_side = 18, .augment = Augment::kStandard};
   LoaderThreads pool({.num_decoders = 3});

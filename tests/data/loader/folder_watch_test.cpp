@@ -38,15 +38,15 @@ class FolderWatchTest : public testing::Test {
     }
   }
 
-  LoaderThreads::Plan pool(milliseconds wait, int read_ahead = 0) {
+  ThreadPlan pool(milliseconds wait, int read_ahead = 0) {
     return {.num_decoders = 3,
             .read_ahead = read_ahead,
             .outage = {.wait = wait, .between_looks = kBetweenLooks},
             .warn = [this](const std::string&) { ++num_told_; }};
   }
 
-  BatchLoader::Plan plan() const {
-    BatchLoader::Plan plan;
+  BatchPlan plan() const {
+    BatchPlan plan;
     plan.order.resize(kImages);
     std::iota(plan.order.begin(), plan.order.end(), 0U);
     plan.batch_size = 5;

@@ -37,7 +37,7 @@ void limit_address_space(rlim_t more) {
 }
 
 // Ends this process with 0 if a pool of so many threads is refused, with SIGALRM if that hangs.
-[[noreturn]] void open_pool(LoaderThreads::Plan plan) {
+[[noreturn]] void open_pool(ThreadPlan plan) {
   ::alarm(20);
   limit_address_space(40 << 20);
   try {

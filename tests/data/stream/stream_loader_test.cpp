@@ -69,17 +69,17 @@ class StreamLoaderTest : public testing::Test {
       put(folder_.path() / ("train_" + std::to_string(i)), tars[i]);
   }
 
-  StreamLoader::Plan plan(const std::string& name = "train_{epoch}") {
-    StreamLoader::Plan plan{.path = (folder_.path() / name).string(),
-                            .name = "Training dataset",
-                            .classes = {"a", "b", "c"},
-                            .steps_per_epoch = 5,
-                            .batch_size = 4,
-                            .pixels = {},
-                            .scaling = {},
-                            .seed = 3,
-                            .silence = {.deadline_seconds = 20},
-                            .warn = [this](const std::string& text) { warnings_ += text + "\n"; }};
+  StreamPlan plan(const std::string& name = "train_{epoch}") {
+    StreamPlan plan{.path = (folder_.path() / name).string(),
+                    .name = "Training dataset",
+                    .classes = {"a", "b", "c"},
+                    .steps_per_epoch = 5,
+                    .batch_size = 4,
+                    .pixels = {},
+                    .scaling = {},
+                    .seed = 3,
+                    .silence = {.deadline_seconds = 20},
+                    .warn = [this](const std::string& text) { warnings_ += text + "\n"; }};
     plan.pixels.output = {8, 8};
     return plan;
   }
@@ -98,7 +98,7 @@ class StreamLoaderTest : public testing::Test {
   }
 
   // What the first epoch throws.
-  std::string failure(const StreamLoader::Plan& plan, ErrorCode code = ErrorCode::kInvalidDataset) {
+  std::string failure(const StreamPlan& plan, ErrorCode code = ErrorCode::kInvalidDataset) {
     StreamLoader stream(plan, pool_, 1, 0);
     try {
       reds(stream, 1);
@@ -138,10 +138,9 @@ TEST_F(StreamLoaderTest, PixelsAreThoseOfABatchLoader) {
     put(folder_.path() / name, image(i));
     set.samples.push_back({.file_name = name, .label = i % 3, .size = {}});
   }
-  StreamLoader::Plan wanted = plan();
+  StreamPlan wanted = plan();
   wanted.scaling = Normalization{};
-  BatchLoader::Plan same{
-      .order = {}, .batch_size = 4, .pixels = wanted.pixels, .scaling = wanted.scaling};
+  BatchPlan same{.order = {}, .batch_size = 4, .pixels = wanted.pixels, .scaling = wanted.scaling};
   same.order.resize(20);
   std::iota(same.order.begin(), same.order.end(), 0U);
   BatchLoader files(set, pool_, same);
@@ -158,7 +157,7 @@ TEST_F(StreamLoaderTest, PixelsAreThoseOfABatchLoader) {
 TEST_F(StreamLoaderTest, ShufflingIsAFunctionOfSeedAndEpoch) {
   const std::string tar = tar_of(20);
   put_epochs({tar, tar});
-  StreamLoader::Plan wanted = plan();
+  StreamPlan wanted = plan();
   wanted.shuffle_buffer = 6;
   std::vector<std::vector<int>> runs;
   for (const std::uint64_t seed : {3, 3, 4}) {
@@ -180,7 +179,7 @@ TEST_F(StreamLoaderTest, ShufflingIsAFunctionOfSeedAndEpoch) {
 TEST_F(StreamLoaderTest, ARunThatGoesOnPassesOverTheStepsThatWereDone) {
   const std::string tar = tar_of(20);
   put_epochs({tar, tar});
-  StreamLoader::Plan wanted = plan();
+  StreamPlan wanted = plan();
   wanted.shuffle_buffer = 6;
   StreamLoader whole(wanted, pool_, 1, 0);
   reds(whole, 1);
@@ -215,7 +214,7 @@ TEST_F(StreamLoaderTest, ARankThatEndsEarlierFindsItsNextEpoch) {
 
 TEST_F(StreamLoaderTest, EachRankKeepsItsShareOfTheRecords) {
   put_epochs({tar_of(40)});
-  StreamLoader::Plan wanted = plan();
+  StreamPlan wanted = plan();
   wanted.keep_one_of = 2;
   wanted.keep_which = 1;
   StreamLoader stream(wanted, pool_, 1, 0);
@@ -227,7 +226,7 @@ TEST_F(StreamLoaderTest, EachRankKeepsItsShareOfTheRecords) {
 TEST_F(StreamLoaderTest, BadImagesAreNamed) {
   put_epochs({member(0) + tar_member("train/bad.png", "no image") +
               tar_member("train/bad.cls", "b") + member(2) + member(3) + tar_end()});
-  StreamLoader::Plan wanted = plan();
+  StreamPlan wanted = plan();
   wanted.steps_per_epoch = 1;
   StreamLoader stream(wanted, pool_, 1, 0);
   const std::unique_ptr<Batches> batches = stream.epoch(1);
@@ -375,7 +374,7 @@ TEST_F(StreamLoaderTest, ANamedPipeIsWaitedForAndReadAgain) {
 TEST_F(StreamLoaderTest, ASilentPipeIsWarnedOfAndThenAnError) {
   const std::filesystem::path pipe = folder_.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  StreamLoader::Plan wanted = plan("pipe");
+  StreamPlan wanted = plan("pipe");
   wanted.silence.warning_seconds = 0.1;
   wanted.silence.deadline_seconds = 0.35;
   EXPECT_NE(failure(wanted).find("without a writer"), std::string::npos);
@@ -405,7 +404,7 @@ TEST_F(StreamLoaderTest, DataWithoutImagesEndsAWaitLikeSilence) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   });
-  StreamLoader::Plan wanted = plan("pipe");
+  StreamPlan wanted = plan("pipe");
   wanted.silence.warning_seconds = 0.1;
   wanted.silence.deadline_seconds = 0.35;
   const std::string text = failure(wanted);
@@ -422,7 +421,7 @@ TEST_F(StreamLoaderTest, NumbersOfRecordsMayBeginWithOne) {
     records += tfrecord(example_of(
         {.name = {}, .bytes = image(i), .labels = {i % 3 + 1}, .class_text = {}}, "PNG"));
   put(folder_.path() / "train_0", records);
-  StreamLoader::Plan wanted = plan();
+  StreamPlan wanted = plan();
   wanted.records.first_label = 1;
   wanted.classes = {"a", "b", "3"};
   StreamLoader stream(wanted, pool_, 1, 0);
@@ -440,7 +439,7 @@ TEST_F(StreamLoaderTest, RecordsOfSeveralLabelsAreTold) {
     records += tfrecord(example_of(
         {.name = {}, .bytes = image(i), .labels = {i % 3, (i + 1) % 3}, .class_text = {}}, "PNG"));
   put(folder_.path() / "train_0", records);
-  StreamLoader::Plan wanted = plan();
+  StreamPlan wanted = plan();
   wanted.records.first_label = 0;
   StreamLoader stream(wanted, pool_, 1, 0);
   EXPECT_EQ(reds(stream, 1), numbers(20));

@@ -45,9 +45,9 @@ class Group final : public NcclGroup {
     side_.push([this] { is_set_up_ = meet(); });
   }
 
-  State state() override {
-    if (board().is_aborted != 0 || has_failed_) return State::kFailed;
-    return is_set_up_ && ++num_asked_ % 3 == 0 ? State::kReady : State::kBusy;
+  NcclState state() override {
+    if (board().is_aborted != 0 || has_failed_) return NcclState::kFailed;
+    return is_set_up_ && ++num_asked_ % 3 == 0 ? NcclState::kReady : NcclState::kBusy;
   }
   std::string fault() override { return "remote process exited or there was a network error"; }
 
@@ -106,7 +106,7 @@ class Group final : public NcclGroup {
   }
 
   void run(const NcclCall& call) {
-    static constexpr std::array kTypes{at::kFloat, at::kDouble, at::kLong, at::kBFloat16};
+    static constexpr std::array kTypes{at::kFloat, at::kDouble, at::kLong};
     const auto type = kTypes[static_cast<std::size_t>(call.type)];
     const std::size_t size = c10::elementSize(type), most = kPiece / size;
     for (std::size_t at = 0; at < call.count; at += most) {

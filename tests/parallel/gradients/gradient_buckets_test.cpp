@@ -146,22 +146,6 @@ TEST(GradientBuckets, OnlyTheLastBackwardOfAStepIsSent) {
   });
 }
 
-TEST(GradientBuckets, Bfloat16KeepsTwoToThreeDigits) {
-  run_ranks(2, [](int rank, Communicator& communicator) {
-    const auto parameters = some_parameters();
-    BucketPlan plan = kSmallBuckets;
-    plan.bfloat16 = true;
-    GradientBuckets buckets(parameters, plan, communicator);
-    buckets.reduce_on_next_backward();
-    backward(parameters, rank);
-    buckets.wait();
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      EXPECT_TRUE(at::allclose(buckets.gradients()[i], 3 * parameters[i], 1e-2, 1e-2));
-      EXPECT_EQ(buckets.gradients()[i].scalar_type(), at::kFloat);
-    }
-  });
-}
-
 TEST(GradientBuckets, OneRankTakesOverWhatBackwardMade) {
   auto parameters = some_parameters();
   parameters.push_back(at::ones({5}).requires_grad_());  // which no loss depends on

@@ -47,7 +47,8 @@ RunRecord small_run() {
 }
 
 // The losses that the sink reports.
-std::string tell(const RunRecord& run, MlflowSettings settings, Log& log, MlflowFiles files = {}) {
+std::string tell(const RunRecord& run, MlflowSettings settings, Log& log,
+                 std::vector<std::filesystem::path> files = {}) {
   const std::unique_ptr<RunSink> sink =
       make_mlflow_sink(std::move(settings), std::move(files), log);
   sink->start(run.start);
@@ -340,11 +341,11 @@ class MlflowFilesTest : public testing::Test {
   }
   ~MlflowFilesTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string tell_with_files(const ScriptServer& server, bool whole_model) {
+  std::string tell_with_files(const ScriptServer& server) {
     RunRecord run = small_run();
     run.end.model_path = folder_;
     return tell(run, {.tracking_uri = server.url()}, log_,
-                {{folder_ / "report.html", folder_ / "none.html"}, whole_model});
+                {folder_ / "report.html", folder_ / "none.html"});
   }
 
   std::filesystem::path folder_;
@@ -353,7 +354,7 @@ class MlflowFilesTest : public testing::Test {
 
 TEST_F(MlflowFilesTest, SendsTheReportAndTheMetricsFiles) {
   ScriptServer server(like_mlflow);
-  EXPECT_EQ(tell_with_files(server, /*whole_model=*/false), "");
+  EXPECT_EQ(tell_with_files(server), "");
   const auto report =
       server.requests_to("/api/2.0/mlflow-artifacts/artifacts/7/r1/artifacts/report.html");
   ASSERT_EQ(report.size(), 1u);
@@ -367,15 +368,9 @@ TEST_F(MlflowFilesTest, EndsTheRunIfTheSystemCannotSayWhetherAFileExists) {
   ScriptServer server(like_mlflow);
   std::filesystem::remove(folder_ / "report.html");
   std::filesystem::create_symlink("report.html", folder_ / "report.html");  // leads to itself
-  EXPECT_EQ(tell_with_files(server, /*whole_model=*/false), "");
+  EXPECT_EQ(tell_with_files(server), "");
   EXPECT_EQ(server.requests_to("artifacts/training.json").size(), 1u);
   EXPECT_EQ(Json::parse(server.requests_to("runs/update").at(0).body).at("status"), "FINISHED");
-}
-
-TEST_F(MlflowFilesTest, SendsTheModelIfRequested) {
-  ScriptServer server(like_mlflow);
-  EXPECT_EQ(tell_with_files(server, /*whole_model=*/true), "");
-  EXPECT_EQ(server.requests_to("artifacts/model/weights").at(0).body, "weights of this run");
 }
 
 TEST_F(MlflowFilesTest, ReportsAnUnreachableArtifactStore) {
@@ -385,8 +380,8 @@ TEST_F(MlflowFilesTest, ReportsAnUnreachableArtifactStore) {
     if (at != std::string::npos) reply.body.replace(at, 16, "abfss");
     return reply;
   });
-  const std::string lost = tell_with_files(server, /*whole_model=*/true);
-  EXPECT_NE(lost.find("report.html, training.json, the model directory could not be sent: the run "
+  const std::string lost = tell_with_files(server);
+  EXPECT_NE(lost.find("report.html, training.json could not be sent: the run "
                       "stores its artifacts under 'abfss:'"),
             std::string::npos)
       << lost;

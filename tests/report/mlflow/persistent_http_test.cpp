@@ -66,18 +66,6 @@ TEST(PersistentHttp, TimesOutOnAServerThatHangs) {
   EXPECT_NE(failure_text(answer).find("timed out"), std::string::npos) << answer.failure;
 }
 
-TEST(PersistentHttp, ALongCallOutlastsTheEndButNotItsOwnTime) {
-  ScriptServer server = server_of({{.kind = Reply::Kind::kHang}});
-  PersistentHttp http({}, [](const std::string&) {});
-  const auto begin = Clock::now();
-  http.end_by(begin + std::chrono::milliseconds(100));
-  const HttpAnswer answer =
-      http.call({.url = server.url() + "/x", .timeout_s = 0.5, .stall_s = 60});
-  EXPECT_EQ(answer.status, 0);
-  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(500));
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
-}
-
 TEST(PersistentHttp, ComplainsOnceOfWhatLasts) {
   ScriptServer server = server_of({{.status = 500}});
   std::vector<std::string> complaints;

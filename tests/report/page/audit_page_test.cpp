@@ -23,7 +23,6 @@ AuditRecord sample() {
                      {image("dog/c.png", "<dog>"), "cat", 0.8, 0.1}};
   record.copies = {{image("cat/d.png", "cat"), image("dog/c.png", "<dog>"), true},
                    {image("cat/d.png", "cat"), image("cat/e.png", "cat"), false}};
-  record.outliers = {{image("cat/f.png", "cat"), "outlier", "far away", 4}};
   record.flawed = {{image("cat/f.png", "cat"), "dark", "a reason", 2}};
   return record;
 }
@@ -34,7 +33,7 @@ TEST(AuditFile, DoubtfulHasARowAnImage) {
             "\"cat/a, b.png\",cat,<dog>,0.9000,label\n"
             "dog/c.png,<dog>,cat,0.8000,label; copy of cat/d.png in cat\n"
             "cat/d.png,cat,,,copy of dog/c.png in <dog>\n"
-            "cat/f.png,cat,,,outlier; dark\n");
+            "cat/f.png,cat,,,dark\n");
 }
 
 TEST(AuditFile, DuplicatesArePairs) {
@@ -75,7 +74,7 @@ TEST(AuditFile, AnEditedListIsNoticed) {
 
 TEST(AuditPage, ShowsEachListAndEscapesNames) {
   const std::string page = audit_html(sample());
-  for (const char* id : {"doubtful", "copies", "outliers", "flawed", "noise", "trust", "next"})
+  for (const char* id : {"doubtful", "copies", "flawed", "noise", "trust", "next"})
     EXPECT_NE(page.find("<section id=\"" + std::string(id) + "\""), std::string::npos) << id;
   EXPECT_EQ(page.find("<dog>"), std::string::npos);
   EXPECT_NE(page.find("These models doubt 2 of 999 labels (0.2 %)"), std::string::npos);

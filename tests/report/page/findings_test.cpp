@@ -352,8 +352,7 @@ TEST(SpeedLadder, RanksThatWaitForSumsAreNotHelpedByMore) {
   EXPECT_HAS(speed_ladder(run).back().text, "4 on hosts node7, node8 waited");
   EXPECT_HAS(speed_ladder(run).back().text, "more would still help");
   for (EpochRecord& epoch : run.epochs) epoch.times.communication = 5;
-  EXPECT_HAS(speed_ladder(run).back().text,
-             "50.0 % of training. First try `--gradient-dtype bf16`");
+  EXPECT_HAS(speed_ladder(run).back().text, "50.0 % of training. First try `--accumulate`");
 }
 
 }  // namespace

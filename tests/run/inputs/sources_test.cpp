@@ -106,7 +106,7 @@ TEST(ChoosePixels, KeepsTheSizeOfACheckpointBeforeATransformation) {
 TEST(ChoosePixels, GivesValidationItsOwnSize) {
   Sources sources = sources_of({{64, 64}});
   DataConfig config;
-  config.image_size.last = 64;
+  config.image_size = 64;
   config.eval_crop.side = 96;
   config.eval_resize = 110;
   const PixelPlan pixels = choose_pixels(config, sources);
@@ -114,29 +114,14 @@ TEST(ChoosePixels, GivesValidationItsOwnSize) {
   EXPECT_EQ(pixels.valid.short_side, 110);
 }
 
-TEST(ChoosePixels, GrowsByWholePatches) {
+TEST(ChoosePixels, ALargerCropHasWholePatches) {
   Sources sources = sources_of({{64, 64}});
   DataConfig config;
-  config.image_size = {.first = 56, .last = 140};
+  config.image_size = 140;
   config.eval_crop.is_larger = true;
-  EXPECT_EQ(choose_pixels(config, sources).sizes, (std::vector{56, 88, 120, 140}));
   EXPECT_EQ(choose_pixels(config, sources).valid.output, (ImageSize{192, 192}));
   sources.untrained.spec.model_name = "vit_s_14";
-  EXPECT_EQ(choose_pixels(config, sources).sizes, (std::vector{56, 84, 112, 140}));
   EXPECT_EQ(choose_pixels(config, sources).valid.output, (ImageSize{168, 168}));
-}
-
-TEST(ChoosePixels, GrowsAfterTheFirstEpochOfAuto) {
-  PixelPlan pixels;
-  pixels.sizes = {32, 64, 96};
-  pixels.num_epochs = 3;
-  std::vector<int> sides;
-  for (const int first : {0, 1})
-    for (int epoch = 1; epoch <= first + 3; ++epoch) {
-      pixels.first_epochs = first;
-      sides.push_back(pixels.of_epoch(epoch).output.height);
-    }
-  EXPECT_EQ(sides, (std::vector{32, 64, 96, 32, 32, 64, 96}));
 }
 
 TEST(ChoosePixels, NormalizesAsPretrainedWeightsWantIt) {

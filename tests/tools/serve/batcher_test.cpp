@@ -61,7 +61,7 @@ class BatcherTest : public testing::Test {
   std::shared_ptr<ServedModel> model_;
   Log log_;
   ServerMetrics metrics_;
-  const Batcher::Plan plan_{.max_queued = 1, .max_pixels = 100};
+  const QueuePlan plan_{.max_queued = 1, .max_pixels = 100};
 };
 
 TEST_F(BatcherTest, TellsThatTheModelFailsUntilItAnswers) {

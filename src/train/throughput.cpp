@@ -1,0 +1,55 @@
+#include "train/throughput.h"
+
+#include <chrono>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+double seconds_between(Throughput::Time begin, Throughput::Time end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace
+
+Throughput::Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
+    : epoch_(epoch),
+      is_queued_(is_queued),
+      batches_per_step_(batches_per_step),
+      seconds_before_(epoch.spent.seconds),
+      begin_(begin),
+      counted_(begin) {}
+
+void Throughput::forwarded(int images, Time now) {
+  epoch_.images += images;
+  images_ += images;
+  ++batches_;
+  if (is_queued_) return;
+  const int counted = count(now);
+  epoch_.weighted_seconds += batch_seconds_ * counted;
+  epoch_.weighted_rate += batch_images_per_second_ * counted;
+  if (epoch_.images == 0) return;  // only bad images so far
+  epoch_seconds_ = epoch_.weighted_seconds / epoch_.images;
+  epoch_images_per_second_ = epoch_.weighted_rate / epoch_.images;
+}
+
+void Throughput::waited(Time now) {
+  if (!is_queued_ || batches_ == 0) return;
+  count(now);
+  const double elapsed = seconds_before_ + seconds_between(begin_, now);
+  epoch_seconds_ = elapsed / (epoch_.steps * batches_per_step_);
+  epoch_images_per_second_ = epoch_.images / elapsed;
+  epoch_.weighted_seconds = epoch_seconds_ * epoch_.images;
+  epoch_.weighted_rate = epoch_images_per_second_ * epoch_.images;
+}
+
+int Throughput::count(Time now) {
+  const double seconds = seconds_between(counted_, now);
+  batch_seconds_ = seconds / batches_;
+  batch_images_per_second_ = images_ / seconds;
+  counted_ = now;
+  batches_ = 0;
+  return std::exchange(images_, 0);
+}
+
+}  // namespace kiln
