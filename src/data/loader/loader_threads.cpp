@@ -279,7 +279,7 @@ void LoaderThreads::give_buffer_back(std::size_t bytes, Buffer buffer) {
   buffers_.emplace(bytes, std::move(buffer));
 }
 
-LoaderThreads::Buffer LoaderThreads::ordinary_buffer(std::size_t bytes) {
+LoaderBuffer ordinary_buffer(std::size_t bytes) {
   constexpr std::align_val_t kCacheLine{64};
   return {static_cast<std::uint8_t*>(::operator new[](bytes, kCacheLine)),
           [](std::uint8_t* buffer) { ::operator delete[](buffer, kCacheLine); }};

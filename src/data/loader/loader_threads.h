@@ -92,11 +92,15 @@ struct LoaderThreadCount {
 // most all of them; for a GPU all but two, which feed it.
 LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu);
 
+// Memory for a batch: [bytes], uninitialized, aligned for any number type.
+using LoaderBuffer = std::shared_ptr<std::uint8_t[]>;
+LoaderBuffer ordinary_buffer(std::size_t bytes);
+
 struct ThreadPlan {
   int num_decoders = 1;
   int max_decoders = 0;  // the maximum for adapt(); 0: adapt() changes nothing
   int read_ahead = 0;    // files to read ahead of the decoders; 0: kReadAhead once reads are slow
-  NewBuffer new_buffer = ordinary_buffer;
+  std::function<LoaderBuffer(std::size_t bytes)> new_buffer = ordinary_buffer;
   // How long to wait for a data folder that does not respond, and who is warned.
   OutageLimits outage = {};
   FolderWatch::Warn warn = {};
@@ -106,10 +110,8 @@ struct ThreadPlan {
 
 class LoaderThreads {
  public:
-  // Memory for a batch: [bytes], uninitialized, aligned for any number type.
-  using Buffer = std::shared_ptr<std::uint8_t[]>;
+  using Buffer = LoaderBuffer;
   using NewBuffer = std::function<Buffer(std::size_t bytes)>;
-  static Buffer ordinary_buffer(std::size_t bytes);
 
   static constexpr int kReadAhead = 64;
   // Reader threads mostly wait for storage and need no core of their own.
