@@ -109,7 +109,7 @@ Settings Given::settings() const {
   for (const GivenValue& value : std::views::reverse(values)) {  // the first of a repeatable one
     Setting shown = value.setting;
     shown.text = without_secrets(shown.text);
-    settings = settings.with(std::move(shown));
+    settings = settings.replaced(std::move(shown));
   }
   return settings;
 }

@@ -19,10 +19,9 @@ const Setting& Settings::of(std::string_view name) const {
   throw std::logic_error("no option --" + std::string(name));
 }
 
-Settings Settings::with(Setting found) const {
+Settings Settings::replaced(Setting setting) const {
   Settings all = *this;
-  for (Setting& one : all.settings_)
-    if (one.option == found.option) one = std::move(found);
+  *std::ranges::find(all.settings_, setting.option, &Setting::option) = std::move(setting);
   return all;
 }
 
@@ -30,11 +29,11 @@ Settings Settings::with(std::string_view name, std::string text, Origin origin,
                         std::string reason) const {
   const Setting& now = of(name);
   if (now.origin > origin) return *this;
-  return with({now.option, std::move(text), origin, std::move(reason)});
+  return replaced({now.option, std::move(text), origin, std::move(reason)});
 }
 
 Settings Settings::found(std::string_view name, std::string text, std::string reason) const {
-  return with({of(name).option, std::move(text), Origin::kAuto, std::move(reason)});
+  return replaced({of(name).option, std::move(text), Origin::kAuto, std::move(reason)});
 }
 
 OptionTexts Settings::texts() const {

@@ -54,7 +54,7 @@ class Settings {
                 std::string reason = {}) const;
   // What a run has found in place of what it was asked for, whatever the origin of that was.
   Settings found(std::string_view name, std::string text, std::string reason) const;
-  Settings with(Setting found) const;
+  Settings replaced(Setting setting) const;  // in any case
 
   OptionTexts texts() const;
   auto begin() const { return settings_.begin(); }
@@ -78,8 +78,8 @@ inline constexpr std::string_view kAugment = "augment", kAuto = "auto",
 
 // Those of training in epochs, which a head that is fitted to features has no use for.
 inline constexpr std::array<std::string_view, 12> kOfEpochs = {
-    "epochs",     "steps",       "patience", "learning-rate",    "head-learning-rate",
-    "lr-scaling", "lr-schedule", "momentum", "num-warmup-steps", "weight-decay",
+    "epochs",     "steps",       "patience",         "learning-rate", "head-learning-rate",
+    "lr-scaling", "lr-schedule", "num-warmup-steps", "momentum",      "weight-decay",
     "no-decay",   "accumulate"};
 // Those of them that would mean something else without epochs.
 inline constexpr std::array<std::string_view, 6> kOfEpochsAlone = {

@@ -38,7 +38,7 @@ TEST(Settings, AreFoundInPlaceOfAnyOrigin) {
   EXPECT_TRUE(found.of("epochs").is_found());
   EXPECT_EQ(given.text("epochs"), "7") << "they are not changed";
   EXPECT_FALSE(given.of("epochs").is_found());
-  EXPECT_EQ(found.with(given.of("epochs")).text("epochs"), "7");
+  EXPECT_EQ(found.replaced(given.of("epochs")).text("epochs"), "7");
 }
 
 TEST(Settings, SayWhereAValueIsFrom) {

@@ -95,7 +95,7 @@ std::optional<Setting> found_weights(const std::string& given, const std::string
 OptionTexts texts_in_effect(const Settings& asked, const Settings& settings, int epochs) {
   Settings in_effect = asked;
   for (const std::string_view name : options::kRecordedAsFound)
-    if (settings.of(name).is_found()) in_effect = in_effect.with(settings.of(name));
+    if (settings.of(name).is_found()) in_effect = in_effect.replaced(settings.of(name));
   if (epochs > 0) in_effect = in_effect.found(options::kEpochs, std::to_string(epochs), "");
   return in_effect.texts();
 }

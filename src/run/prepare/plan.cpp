@@ -369,7 +369,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   const Sources& sources = given.sources;
   Plan plan;
   plan.settings = config.settings;
-  for (const Setting& one : found) plan.settings = plan.settings.with(one);
+  for (const Setting& one : found) plan.settings = plan.settings.replaced(one);
   plan.folds = optimization.folds;
   plan.network = model_options(sources);
   plan.pixels = std::move(pixels);
@@ -431,7 +431,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
 Settings settings_of_frozen_alone(Settings settings, const Settings& asked,
                                   const std::string& reason) {
   for (const std::string_view unused : {options::kEpochs, options::kSteps, options::kLearningRate})
-    settings = settings.with(asked.of(unused));
+    settings = settings.replaced(asked.of(unused));
   return settings.found(options::kAuto, "False", reason)
       .found(options::kFreeze, "backbone", reason)
       .found(options::kAugment, "none", "features are computed without augmentation");
