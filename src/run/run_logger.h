@@ -17,7 +17,7 @@
 #include "record/run_sink.h"
 #include "run/forecast.h"
 #include "run/predecessor.h"
-#include "run/prepare/choices.h"
+#include "run/prepare/repeat_file.h"
 #include "run/prepare/memory.h"
 
 namespace kiln {

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "run/prepare/choices.h"
 
 namespace kiln {
 namespace {

@@ -221,8 +221,8 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.started = run_.log.started();
   run.finished = finished;
   run.machine = saved_machine(run_.machine, run_.world);
-  run.options = run_.plan.options;
-  run.options_in_effect = run_.plan.options_in_effect;
+  run.options = run_.config.settings.texts();
+  run.options_in_effect = run_.plan.texts_in_effect;
   run.precision = precision_name(run_.plan.precision.precision);
   run.exif = exif_name(run_.plan.pixels.train.exif);
   run.fit = fit_name(run_.plan.pixels.train.fit);

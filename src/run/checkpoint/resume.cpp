@@ -126,8 +126,7 @@ void compare_transforms(const std::string& before, const std::optional<Transform
 void compare_in_effect(const SavedRun& saved, const Plan& plan,
                        std::vector<std::string>& differences) {
   if (saved.options_in_effect.empty()) return;
-  for (const ChangedOption& option :
-       changed_options(saved.options_in_effect, plan.options_in_effect))
+  for (const ChangedOption& option : changed_options(saved.options_in_effect, plan.texts_in_effect))
     if (option.name == options::kAuto || option.name == options::kAugment ||
         (option.name == options::kEpochs && plan.stop.length.steps > 0))
       differences.push_back(text_of(option));
@@ -404,7 +403,7 @@ std::string why_not_bit_equal(const Run& run) {
   compare("the device", before.device, now.device);
   compare("the instruction set", before.instructions, now.instructions);
   compare("the program", before.version, now.version);
-  for (std::string& change : changes_of(saved.options, run.plan.options, Effect::kBits))
+  for (std::string& change : changes_of(saved.options, run.config.settings.texts(), Effect::kBits))
     reasons.push_back(std::move(change));
   if (before.num_ranks != now.num_ranks && !run.plan.sync_batch_norm &&
       run.plan.recipe.freeze == Freeze::kNone)

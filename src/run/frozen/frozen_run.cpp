@@ -24,7 +24,6 @@
 #include "run/epoch.h"
 #include "run/judge.h"
 #include "run/kept_model.h"
-#include "run/prepare/choices.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
 #include "run/prepare/plan_warnings.h"

@@ -1,4 +1,5 @@
 #include "run/prepare/prepare.h"
+#include "run/prepare/repeat_file.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -321,7 +322,7 @@ RunStart describe_run(const Run& run) {
   const Plan& plan = run.plan;
   RunStart start;
   start.time = unix_seconds();
-  start.options = plan.options_in_effect;
+  start.options = plan.texts_in_effect;
   start.versions = versions(run.machine.device.is_cuda);
   start.command = repeating_command(config);
   start.model = run.sources.spec().model_name;

@@ -1,4 +1,5 @@
 #include "run/prepare/plan.h"
+#include "run/prepare/repeat_file.h"
 
 #include <ATen/Parallel.h>
 
@@ -30,7 +31,7 @@ long long num_images(const Sources& sources) {
   return static_cast<long long>(sources.train.samples.size() + sources.valid.samples.size());
 }
 
-void find(Plan& plan, std::string_view option, std::string text, std::string reason) {
+void add_found(Plan& plan, std::string_view option, std::string text, std::string reason) {
   plan.settings = plan.settings.found(option, std::move(text), std::move(reason));
 }
 
@@ -82,16 +83,16 @@ void settle_automatic(const TrainConfig& config, const Sources& sources, World& 
   const std::optional<Decision> decision = decide_automatic(config, sources, world);
   if (!decision) return;
   plan.is_automatic = decision->is_on;
-  find(plan, options::kAuto, decision->is_on ? "True" : "False", decision->reason);
+  add_found(plan, options::kAuto, decision->is_on ? "True" : "False", decision->reason);
   if (!decision->is_on) return;
   if (!config.settings.is_given(options::kAugment)) {
     plan.pixels.train.augment = parse_augment("flip");
-    find(plan, options::kAugment, "flip", "--auto: for fine-tuning");
+    add_found(plan, options::kAugment, "flip", "--auto: for fine-tuning");
   }
   const OptimizationConfig& length = config.optimization;
   if (!config.settings.is_given(options::kEpochs) && length.steps == 0 && length.time_limit_s == 0)
-    find(plan, options::kEpochs, std::to_string(length.epochs),
-         "--auto: for fine-tuning, the default");
+    add_found(plan, options::kEpochs, std::to_string(length.epochs),
+              "--auto: for fine-tuning, the default");
 }
 
 // The learning rate where none is given, which suits the optimizer and the batch; without --auto,
@@ -105,8 +106,8 @@ double settled_rate(const TrainConfig& config, Plan& plan) {
   const KnownOptimizer& optimizer = *find_optimizer(asked.recipe.optimizer);
   const int images = asked.batch_size * asked.accumulate;
   const std::string text = formatted("%.2g", kOfModern * optimizer.modern_learning_rate(images));
-  find(plan, options::kLearningRate, text,
-       formatted("for %s and %d images a step", optimizer.name.data(), images));
+  add_found(plan, options::kLearningRate, text,
+            formatted("for %s and %d images a step", optimizer.name.data(), images));
   return std::stod(text);
 }
 
@@ -300,10 +301,10 @@ void add_size(Plan& plan) {
   // The common size of all images cannot be given as --image-size: it need not be square, and
   // nothing is resized.
   if (pixels.train.short_side == 0)
-    find(plan, options::kImageSize, "",
-         formatted("%dx%d, ", size.width, size.height) + pixels.size_reason);
+    add_found(plan, options::kImageSize, "",
+              formatted("%dx%d, ", size.width, size.height) + pixels.size_reason);
   else
-    find(plan, options::kImageSize, std::to_string(size.height), pixels.size_reason);
+    add_found(plan, options::kImageSize, std::to_string(size.height), pixels.size_reason);
 }
 
 // A normalization that comes with the weights has no name that the option accepts.
@@ -311,44 +312,44 @@ void add_normalization(bool is_pretrained, Plan& plan) {
   const PixelPlan& pixels = plan.pixels;
   const bool has_word =
       pixels.normalization_name == "half" || pixels.normalization_name == "imagenet";
-  find(plan, options::kNormalization, has_word ? pixels.normalization_name : "",
-       !pixels.normalization_reason.empty() ? pixels.normalization_reason
-       : is_pretrained                      ? "set by the pretrained weights"
-                                            : "the weights are not pretrained");
+  add_found(plan, options::kNormalization, has_word ? pixels.normalization_name : "",
+            !pixels.normalization_reason.empty() ? pixels.normalization_reason
+            : is_pretrained                      ? "set by the pretrained weights"
+                                                 : "the weights are not pretrained");
 }
 
 void add_machine(const RanksConfig& config, const Device& device, World& world, Plan& plan) {
   if (config.device == DeviceChoice::kAuto)
-    find(plan, options::kDevice, device.is_cuda ? "cuda" : "cpu", device.description);
+    add_found(plan, options::kDevice, device.is_cuda ? "cuda" : "cpu", device.description);
   const std::vector<int> threads = world.gather(at::get_num_threads());
   const bool equal =
       std::adjacent_find(threads.begin(), threads.end(), std::not_equal_to<>()) == threads.end();
   if (config.threads == 0)
-    find(plan, options::kThreads, equal ? std::to_string(threads.front()) : "",
-         equal ? "one per processor" : "differs between ranks");
+    add_found(plan, options::kThreads, equal ? std::to_string(threads.front()) : "",
+              equal ? "one per processor" : "differs between ranks");
   if (world.size() == 1 || (config.launch && *config.launch > 0)) return;
   const bool on_one_host = world.local_size() == world.size();
   const std::string count = std::to_string(world.size());
-  find(plan, options::kRanks, on_one_host ? count : "",
-       on_one_host ? "the processes of this run" : count + " on several hosts");
+  add_found(plan, options::kRanks, on_one_host ? count : "",
+            on_one_host ? "the processes of this run" : count + " on several hosts");
 }
 
 // Adds what the options left open. A collective.
-void add_found(const PlanInputs& given, World& world, Plan& plan) {
+void add_open(const PlanInputs& given, World& world, Plan& plan) {
   const TrainConfig& config = given.config;
   if (config.data.image_size == 0) add_size(plan);
   if (!config.data.fit)
-    find(plan, options::kFit, fit_name(plan.pixels.train.fit),
-         cut_text(plan.pixels.cut_away.value_or(0)));
+    add_found(plan, options::kFit, fit_name(plan.pixels.train.fit),
+              cut_text(plan.pixels.cut_away.value_or(0)));
   if (config.data.normalization == NormalizationChoice::kAuto)
     add_normalization(given.sources.spec().pretrained, plan);
   if (!config.optimization.precision)
-    find(plan, options::kPrecision, precision_name(plan.precision.precision),
-         plan.precision.reason);
+    add_found(plan, options::kPrecision, precision_name(plan.precision.precision),
+              plan.precision.reason);
   add_machine(config.ranks, given.machine.device, world, plan);
   if (plan.stop.time_limit_s > 0)
-    find(plan, options::kEpochs, std::to_string(plan.stop.length.epochs),
-         "maximum: --time-limit decides after the first epoch");
+    add_found(plan, options::kEpochs, std::to_string(plan.stop.length.epochs),
+              "maximum: --time-limit decides after the first epoch");
 }
 
 }  // namespace
@@ -421,9 +422,8 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.sync_batch_norm = config.ranks.sync_batch_norm;
   plan.time_limit_s = optimization.time_limit_s;
   plan.output = config.output;
-  plan.options = config.settings.texts();
-  add_found(given, world, plan);
-  plan.options_in_effect =
+  add_open(given, world, plan);
+  plan.texts_in_effect =
       texts_in_effect(config.settings, plan.settings, length.steps > 0 ? length.epochs : 0);
   return plan;
 }

@@ -9,13 +9,13 @@
 
 #include "base/log.h"
 #include "cli/run_config.h"
+#include "cli/settings.h"
 #include "model/image_model.h"
 #include "parallel/device/device.h"
 #include "parallel/ranks/world.h"
 #include "run/checkpoint/resume.h"
 #include "run/inputs/sources.h"
 #include "run/inputs/training_loaders.h"
-#include "run/prepare/choices.h"
 #include "run/stop.h"
 #include "train/precision.h"
 #include "train/recipe.h"
@@ -57,8 +57,7 @@ struct Plan {
   double time_limit_s = 0;  // as given; it does not end the fit of a head alone as `stop` does
   OutputConfig output;
   CheckpointConfig checkpoint;
-  OptionTexts options;                // as asked for
-  OptionTexts options_in_effect;      // see texts_in_effect()
+  OptionTexts texts_in_effect;        // see repeat_file.h
   Settings settings;                  // with what this run has found; rank 0 logs it
   std::vector<std::string> warnings;  // of memory
 };

@@ -1,4 +1,5 @@
 #include "run/prepare/prepare.h"
+#include "run/prepare/repeat_file.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

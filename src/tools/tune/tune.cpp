@@ -17,7 +17,7 @@
 #include "data/stream/record_stream.h"
 #include "parallel/device/device.h"
 #include "record/run_summary.h"
-#include "run/prepare/choices.h"
+#include "run/prepare/repeat_file.h"
 #include "tools/commands.h"
 #include "tools/launch/mpirun_job.h"
 #include "tools/tune/search.h"

@@ -1,4 +1,4 @@
-#include "run/prepare/choices.h"
+#include "run/prepare/repeat_file.h"
 
 #include <algorithm>
 #include <system_error>
