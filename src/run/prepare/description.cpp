@@ -1,5 +1,4 @@
 #include "run/prepare/prepare.h"
-#include "run/prepare/repeat_file.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "run/prepare/plan.h"
 #include "run/prepare/plan_warnings.h"
 #include "run/prepare/rank_agreement.h"
+#include "run/prepare/repeat_file.h"
 #include "run/process/versions.h"
 
 namespace kiln {

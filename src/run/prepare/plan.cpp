@@ -1,5 +1,4 @@
 #include "run/prepare/plan.h"
-#include "run/prepare/repeat_file.h"
 
 #include <ATen/Parallel.h>
 
@@ -18,6 +17,7 @@
 #include "run/prepare/class_counts.h"
 #include "run/prepare/memory.h"
 #include "run/prepare/rank_agreement.h"
+#include "run/prepare/repeat_file.h"
 #include "train/features/head_fit.h"
 #include "train/optimizer/catalogue.h"
 

@@ -1,5 +1,4 @@
 #include "run/prepare/prepare.h"
-#include "run/prepare/repeat_file.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -26,6 +25,7 @@
 #include "run/prepare/plan.h"
 #include "run/prepare/plan_warnings.h"
 #include "run/prepare/rank_agreement.h"
+#include "run/prepare/repeat_file.h"
 #include "run/prepare/shared_sources.h"
 #include "train/precision.h"
 #include "train/state.h"
