@@ -133,7 +133,7 @@ PreparedImage ServedModel::prepare(const EncodedImage& image, LoaderThreads::Dec
       throw ImageFault(text_of(size) + " pixels are more than --max-megapixels");
     decoder.pixels.resize(image_bytes(pixels_));
     prepared.fault = decoder.path.write(image.bytes, pixels_, {}, decoder.pixels.data());
-    prepared.input = LoaderThreads::ordinary_buffer(input_bytes_);
+    prepared.input = ordinary_buffer(input_bytes_);
     if (layout_.scaling)
       normalize_pixels(decoder.pixels.data(), pixels_.output.num_pixels(), *layout_.scaling,
                        reinterpret_cast<float*>(prepared.input.get()));
