@@ -390,7 +390,7 @@ bool has_any(const Given& given, std::span<const char* const> names) {
 }
 
 // For a path without an option's name: what trains well in ten minutes.
-void imply_helpful(Given& given, const TrainConfig& config) {
+void imply_helpful(Given& given) {
   if (!has_any(given, std::array{"weights", "untrained-model-path"}))
     given.imply("recipe", "modern");
   else if (given.has("weights") && !has_any(given, kDecided) &&
@@ -434,7 +434,7 @@ void imply_usual(Given& given, const TrainConfig& config) {
   const bool has_named_network = given.has("model-name");
   imply_by_task(given);
   if (!given.has("untrained-model-path")) given.imply("model-name", network_of(network.weights));
-  if (given.has_bare_path) imply_helpful(given, config);
+  if (given.has_bare_path) imply_helpful(given);
   note_choices(given, has_named_network);
 }
 
