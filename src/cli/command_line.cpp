@@ -117,16 +117,22 @@ bool asks_for_version(const std::string& word) {
   return word == "version" || word == "--version" || word == "-V";
 }
 
+// Whether the log path is the one that was asked for, and not the default, in whose place it has
+// none that is valid.
+bool is_asked(const Settings& settings, const std::string& log_path) {
+  return settings.is_given("log-path") && settings.text("log-path") == log_path;
+}
+
 // Names the log folder that must receive error_info.json if the command fails. A log folder inside
 // the output is not written to, because that would make the output an invalid ModelDirectory.
 void note_log_path(Invocation& invocation) {
   if (const auto* launch = std::get_if<LaunchConfig>(&invocation.command)) {
     invocation.log_path = launch->log_path;
-    invocation.log_path_given = launch->log_path_given;
+    invocation.is_log_path_asked = is_asked(launch->settings, launch->log_path);
   } else if (const auto* train = std::get_if<TrainConfig>(&invocation.command)) {
     if (lies_inside(train->output.log_path, train->output.trained_model_path)) return;
     invocation.log_path = train->output.log_path;
-    invocation.log_path_given = train->output.log_path_given;
+    invocation.is_log_path_asked = is_asked(train->settings, train->output.log_path);
   }
 }
 
@@ -153,7 +159,7 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
   for (const Option& option : command.options) {
     const bool is_output = option.name == "output-path" || option.name == "log-path" ||
                            (option.name == "trained-model-path" && command.name == "train");
-    const RawValue* value = given.find(option.name);
+    const GivenValue* value = given.find(option.name);
     if (is_output && !option.default_text.empty() &&
         (value == nullptr || value->position == kMissingPosition))
       invocation.unasked_outputs.push_back(option.default_text);
@@ -185,7 +191,7 @@ Invocation parse_with_job(const CommandInfo& command, const Words& words) {
     return whole;
   }
   auto* launch = std::get_if<LaunchConfig>(&whole.command);
-  if (launch != nullptr && launch->log_path_given)
+  if (launch != nullptr && is_asked(launch->settings, launch->log_path))
     inner.insert(std::ranges::find(inner, "--"), {"--log-path", launch->log_path});
   Invocation job = parse_command(*find_command("train"), inner);
   if (is_help(job)) return whole.problems.empty() ? job : whole;
@@ -203,9 +209,9 @@ Invocation parse_with_job(const CommandInfo& command, const Words& words) {
     launch->rank_arguments = std::move(inner);
     launch->device = train.ranks.device;
     launch->log_path = train.output.log_path;
-    launch->log_path_given = train.output.log_path_given;
+    launch->settings = std::move(train.settings);
     whole.log_path = job.log_path;
-    whole.log_path_given = job.log_path_given;
+    whole.is_log_path_asked = job.is_log_path_asked;
   }
   whole.problems = merged({whole.problems, job.problems, together});
   return whole;

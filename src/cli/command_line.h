@@ -13,10 +13,10 @@ namespace kiln {
 
 // A parsed command line. Inputs and outputs have not been checked.
 struct Invocation {
-  Command command;              // must not be run if there are any problems
-  Problems problems = {};       // all faults of the command line, those with exit code 2 first
-  std::string log_path = {};    // where error_info.json must always be written; empty: nowhere
-  bool log_path_given = false;  // otherwise it is the default
+  Command command;                 // must not be run if there are any problems
+  Problems problems = {};          // all faults of the command line, those with exit code 2 first
+  std::string log_path = {};       // where error_info.json must always be written; empty: nowhere
+  bool is_log_path_asked = false;  // otherwise it is the default
   std::vector<std::string> unasked_outputs = {};  // paths that no option names
 };
 

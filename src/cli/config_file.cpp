@@ -156,20 +156,18 @@ class ConfigFile {
       return;
     }
     const std::string text = value.IsNull() ? "" : value.Scalar();
-    if (const RawValue* flag = given_.find(option->name)) {
-      note_if_overridden(text, *flag);
+    if (const GivenValue* flag = given_.find(option->name)) {
+      note_if_overridden(text, flag->setting);
       return;
     }
-    const std::string where = "--" + option->name + " (" + place(line) + ")";
-    given_.add({option, text, where, position});
+    given_.add({{option, text, Origin::kFile, place(line)}, position});
   }
 
-  void note_if_overridden(const std::string& text, const RawValue& flag) {
+  void note_if_overridden(const std::string& text, const Setting& flag) {
     if (in_small_letters(text) == in_small_letters(flag.text)) return;
-    given_.overridden +=
-        (given_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
-                                   : "; ") +
-        flag.option->name + " " + excerpt(text) + " -> " + excerpt(flag.text);
+    std::string& reason = given_.find(options::kConfig)->setting.reason;
+    reason += (reason.empty() ? "is overridden by flags: " : "; ") + flag.option->name + " " +
+              excerpt(text) + " -> " + excerpt(flag.text);
   }
 
   std::string guess(const std::string& name) const {
@@ -185,8 +183,10 @@ class ConfigFile {
 }  // namespace
 
 void read_config_file(Given& given) {
-  if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
-    ConfigFile(file->text, given).read();
+  const GivenValue* file = given.find(options::kConfig);
+  if (file == nullptr || file->setting.text.empty()) return;
+  const std::string path = file->setting.text;
+  ConfigFile(path, given).read();
 }
 
 }  // namespace kiln

@@ -1,7 +1,9 @@
 #include "cli/given.h"
 
 #include <algorithm>
+#include <ranges>
 #include <stdexcept>
+#include <utility>
 
 #include "base/text.h"
 #include "base/url.h"
@@ -9,23 +11,32 @@
 
 namespace kiln {
 
-void Given::add(const RawValue& value) try {
-  if (const RemovedWord* removed = find_removed(command.name, value.option->name, value.text)) {
-    fault(value.position, value.where + " " + excerpt(value.text) + " " + removed->fate() + ".");
+std::string GivenValue::where() const {
+  const bool has_place = setting.origin == Origin::kFile || setting.origin == Origin::kRecipe;
+  return "--" + name() + (has_place ? " (" + setting.reason + ")" : "");
+}
+
+void Given::add(const GivenValue& value) try {
+  const std::string& text = value.setting.text;
+  if (const RemovedWord* removed = find_removed(command.name, value.name(), text)) {
+    fault(value.position, value.where() + " " + excerpt(text) + " " + removed->fate() + ".");
     return;
   }
   values.push_back(value);
-  if (value.option->kind == ValueKind::kPath)
-    values.back().text = local_path(value.text, value.option->name == "weights");
+  if (value.setting.option->kind == ValueKind::kPath)
+    values.back().setting.text = local_path(value.setting.text, value.name() == options::kWeights);
 } catch (const std::invalid_argument& why) {
   values.pop_back();
-  fault(value.position, value.where + " " + why.what() + ".");
+  fault(value.position, value.where() + " " + why.what() + ".");
 }
 
-const RawValue* Given::find(std::string_view name) const {
-  const auto found = std::ranges::find(
-      values, name, [](const RawValue& value) -> std::string_view { return value.option->name; });
+const GivenValue* Given::find(std::string_view name) const {
+  const auto found = std::ranges::find(values, name, &GivenValue::name);
   return found == values.end() ? nullptr : &*found;
+}
+
+GivenValue* Given::find(std::string_view name) {
+  return const_cast<GivenValue*>(std::as_const(*this).find(name));
 }
 
 bool Given::mentions(std::string_view name) const {
@@ -37,26 +48,27 @@ void Given::mention_all() {
 }
 
 bool Given::is_set(const char* name, const std::string& text) const {
-  const RawValue* value = find(name);
+  const GivenValue* value = find(name);
   if (value == nullptr) return false;
-  const Option& option = *value->option;
+  const Option& option = *value->setting.option;
   const std::string& other = text.empty() ? option.default_text : text;
-  return is_same_setting(option, value->text, other) != text.empty();
+  return is_same_setting(option, value->setting.text, other) != text.empty();
 }
 
-void Given::imply(std::string_view name, const std::string& text, const char* by) {
+void Given::imply(std::string_view name, const std::string& text, const char* by, Origin origin) {
   if (has(name)) return;
-  const RawValue* reason = find(by);
-  std::string where = "--" + std::string(name);
-  if (reason != nullptr) where += std::string(" (of --") + by + " " + reason->text + ")";
   const Option* option = find_option(command, name);
   mentioned.push_back(option);
-  values.push_back({option, text, where, reason == nullptr ? kMissingPosition : reason->position,
-                    /*is_implied=*/reason != nullptr});
+  if (const GivenValue* reason = find(by))
+    values.push_back(
+        {{option, text, Origin::kRecipe, std::string("of --") + by + " " + reason->setting.text},
+         reason->position});
+  else
+    values.push_back({{option, text, origin}, kMissingPosition});
 }
 
 int Given::position(std::string_view name) const {
-  const RawValue* value = find(name);
+  const GivenValue* value = find(name);
   return value == nullptr ? kMissingPosition : value->position;
 }
 
@@ -69,11 +81,11 @@ void Given::fault(const char* name, const std::string& message, ErrorCode code) 
 }
 
 void Given::keep_apart(const char* output, const std::vector<const char*>& inputs) {
-  const RawValue* path = find(output);
+  const GivenValue* path = find(output);
   for (const char* input : inputs)
     if (path != nullptr)
       read(input, [&](const std::string& text, const std::string&) {
-        const std::string overlap = overlap_of(output, path->text, input, text);
+        const std::string overlap = overlap_of(output, path->setting.text, input, text);
         if (!overlap.empty()) fault(output, overlap);
       });
 }
@@ -92,14 +104,14 @@ void Given::report_missing() {
   }
 }
 
-OptionTexts Given::effective_options() const {
-  OptionTexts options;
-  for (const Option& option : command.options) {
-    const RawValue* value = find(option.name);
-    options.emplace_back(option.name,
-                         value == nullptr ? option.default_text : without_secrets(value->text));
+Settings Given::settings() const {
+  Settings settings(command);
+  for (const GivenValue& value : std::views::reverse(values)) {  // the first of a repeatable one
+    Setting shown = value.setting;
+    shown.text = without_secrets(shown.text);
+    settings = settings.replaced(std::move(shown));
   }
-  return options;
+  return settings;
 }
 
 Problems Given::problems() const {

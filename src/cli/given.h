@@ -10,15 +10,16 @@
 #include "base/error.h"
 #include "cli/options.h"
 #include "cli/run_config.h"
+#include "cli/settings.h"
 
 namespace kiln {
 
-struct RawValue {
-  const Option* option = nullptr;
-  std::string text;
-  std::string where;        // starts every message: "--epochs", "--epochs (line 3 of 'run.yaml')"
-  int position = 0;         // orders messages: place on the command line, then lines of the file
-  bool is_implied = false;  // because of another option: see imply()
+struct GivenValue {
+  Setting setting;   // its reason says which line of a file, or which option, it is from
+  int position = 0;  // orders messages: place on the command line, then lines of the file
+  const std::string& name() const { return setting.option->name; }
+  // Starts every message: "--epochs", "--epochs (line 3 of 'run.yaml')".
+  std::string where() const;
 };
 
 // Positions of faults that are not on the command line.
@@ -29,19 +30,17 @@ constexpr int kMissingPosition = 2'000'000'000;
 struct Given {
   const CommandInfo& command;
   std::vector<std::string> words = {};        // the parsed words, starting with the command's name
-  std::vector<RawValue> values = {};          // each option at most once, except repeatable ones
+  std::vector<GivenValue> values = {};        // each option at most once, except repeatable ones
   std::vector<const Option*> mentioned = {};  // even if with an invalid value
   std::vector<std::pair<int, Error>> faults = {};  // with their positions
-  // Settings of the --config file overridden by flags; one sentence, no full stop.
-  std::string overridden = {};
-  std::vector<std::string> notes = {};  // what was chosen for the user: lines for the log
-  bool has_bare_path = false;           // of an optional path, whose name was omitted
-  bool help = false;                    // --help
-  std::string help_word = {};           // the word after it
+  bool has_bare_path = false;                      // of an optional path, whose name was omitted
+  bool help = false;                               // --help
+  std::string help_word = {};                      // the word after it
 
   // Adds a value, with a path as local_path() reads it, or the fault of that.
-  void add(const RawValue& value);
-  const RawValue* find(std::string_view name) const;  // nullptr if not given
+  void add(const GivenValue& value);
+  const GivenValue* find(std::string_view name) const;  // nullptr if not given
+  GivenValue* find(std::string_view name);
   bool has(std::string_view name) const { return find(name) != nullptr; }
   bool mentions(std::string_view name) const;  // see `mentioned`
   void mention_all();                          // so that none is reported as missing
@@ -52,13 +51,15 @@ struct Given {
   // throws become faults.
   template <typename Take>
   void read(std::string_view name, Take take) {
-    for (const RawValue& value : values)
-      if (value.option->name == name) check(value.position, [&] { take(value.text, value.where); });
+    for (const GivenValue& value : values)
+      if (value.name() == name)
+        check(value.position, [&] { take(value.setting.text, value.where()); });
   }
 
-  // Unless option `name` is given, treats it as given with the value `text`; `by`, if it is not
-  // empty, is the option because of which, which is given.
-  void imply(std::string_view name, const std::string& text, const char* by = "");
+  // Unless option `name` is given, treats it as given with the value `text`, or as set by the
+  // option `by`, which is given.
+  void imply(std::string_view name, const std::string& text, const char* by = "",
+             Origin origin = Origin::kGiven);
 
   int position(std::string_view name) const;
   void fault(int position, const std::string& message,
@@ -84,8 +85,8 @@ struct Given {
   void keep_apart(const char* output, const std::vector<const char*>& inputs);
   void report_missing();  // required options
 
-  // Every option and its text, in table order. URLs are shown without parts that may be secret.
-  OptionTexts effective_options() const;
+  // URLs are without parts that may be secret.
+  Settings settings() const;
   // In reporting order: errors with exit code 2 first, then the others, each by position.
   Problems problems() const;
 };

@@ -35,6 +35,7 @@ void check_launch(Given& given, LaunchConfig& config) {
     given.refuse("ranks", "is " + std::to_string(config.ranks) +
                               ", but the slots of --hosts add up to " + std::to_string(slots) +
                               ": raise the number after a colon.");
+  config.settings = given.settings();
 }
 
 void check_compare(Given& given, CompareConfig& config) {
@@ -60,8 +61,7 @@ CommandInfo launch_command() {
            "host."),
        opt(&Config::log_path, "log-path", path("DIR"), kReporting,
            "Same as train's --log-path; 70_mpi_log.txt there holds the output of mpirun and all "
-           "ranks.")
-           .noted_in(&Config::log_path_given)},
+           "ranks.")},
       check_launch);
 }
 

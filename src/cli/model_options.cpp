@@ -223,7 +223,7 @@ void check_score(Given& given, ScoreConfig& config) {
 }
 
 void check_evaluate(Given& given, EvaluateConfig& config) {
-  config.effective_options = given.effective_options();
+  config.settings = given.settings();
   given.keep_apart("output-path", {"data-path", "trained-model-path"});
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
 }
@@ -276,7 +276,7 @@ void check_backbone(Given& given, const AuditConfig& config) {
 }
 
 void check_audit(Given& given, AuditConfig& config) {
-  config.effective_options = given.effective_options();
+  config.settings = given.settings();
   check_backbone(given, config);
   given.keep_apart("output-path", {"data-path", "valid-data-path", "trained-model-path"});
 }

@@ -346,11 +346,13 @@ std::string help_on(const std::string& words) {
 
 std::string general_help() {
   std::string text =
-      "Kiln trains image classifiers on folders of labeled photos, and scores new photos with "
-      "them.\n\n"
-      "Usage: kiln COMMAND [options]\n"
-      "  kiln train photos               photos has a folder for each class\n"
-      "  kiln score photo.jpg            by the model that was trained last in this folder\n\n"
+      wrapped(
+          "Kiln trains image classifiers on folders of labeled photos, and scores new photos with "
+          "them.",
+          0, 0) +
+      "\n\nUsage: kiln COMMAND [options]\n"
+      "  kiln train photos        photos has a folder for each class\n"
+      "  kiln score photo.jpg     by the model that was trained last in this folder\n\n"
       "Commands:\n";
   for (const CommandInfo& command : command_table()) text += entry(command.name, command.summary);
   return text + "\n" + entry("COMMAND --help", "Show the options of a command.") +

@@ -187,14 +187,6 @@ struct Row {
     option.is_implied = true;
     return *this;
   }
-  // Notes in `is_given` whether the option is given, and valid.
-  Row& noted_in(bool Config::*is_given) {
-    fill = [fill_field = std::move(fill), is_given](Config& config, const auto&... text) {
-      fill_field(config, text...);
-      config.*is_given = true;
-    };
-    return *this;
-  }
 };
 
 // Rows in table order.
@@ -368,7 +360,8 @@ CommandInfo command(
   }
   info.bind = [rows = std::move(rows), check, implies](Given& given) -> Command {
     for (const Row<Config>& row : rows)
-      if (row.option.is_implied) given.imply(row.option.name, row.option.default_text);
+      if (row.option.is_implied)
+        given.imply(row.option.name, row.option.default_text, "", Origin::kDefault);
     const auto filled = [&] {
       Config config;
       for (const Row<Config>& row : rows)

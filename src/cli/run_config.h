@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/platform/launch_environment.h"
-
+#include "cli/settings.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
 #include "train/exchange/catalogue.h"
@@ -141,9 +141,6 @@ enum class AutoChoice { kNo, kIfFewImages, kYes };
 struct AutoConfig {
   std::optional<bool> asked = {};  // --auto
   AutoChoice choice = AutoChoice::kNo;
-  std::string why_not = {};  // why kNo, if --auto would be on by default without other options
-  // True for options that were not given.
-  bool sets_learning_rate = true, sets_augment = true;
 };
 
 // How the weights are optimized, apart from the learning rate and its scaling. The defaults are the
@@ -159,14 +156,11 @@ struct RecipeConfig {
   std::string schedule = "polynomial";  // a row of train/schedule/catalogue.h
   double label_smoothing = 0;
   double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: off
-  // Options that --recipe modern sets by the length of the run (run/prepare/choices.h).
-  std::vector<std::string> by_length = {};
 };
 
 // How the weights are optimized, and which ones are saved.
 struct OptimizationConfig {
-  int epochs = 5;  // the maximum with a time limit; `steps` may end training earlier
-  bool epochs_given = false;
+  int epochs = 5;               // the maximum with a time limit; `steps` may end training earlier
   std::int64_t steps = 0;       // total optimizer steps; 0: determined by `epochs`
   double time_limit_s = 0;      // 0: none
   int batch_size = 16;          // per rank
@@ -208,7 +202,6 @@ struct RanksConfig {
 struct OutputConfig {
   std::string trained_model_path;
   std::string log_path = "logs";
-  bool log_path_given = false;
   std::string explain;             // folder for heat maps of mistakes; empty: none
   int print_freq = 10;             // steps
   bool no_hashes = false;          // do not record in the model which images it has seen
@@ -243,15 +236,6 @@ struct InsightConfig {
   double price_per_hour = 0;  // all machines of the run together, in any currency; 0: unknown
 };
 
-// Every option with its text, in table order.
-using OptionTexts = std::vector<std::pair<std::string, std::string>>;
-
-// What --recipe modern sets by the length of the run and the pixels of images that keep their size
-// (0: they are resized), which are known once the images are. Several ranks multiply the rate, or
-// make as many steps: by `rate_of_ranks`. The numbers are those of docs/recipes.md.
-OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
-                             int kept_side, double rate_of_ranks);
-
 struct TrainConfig {
   DataConfig data;
   OptimizationConfig optimization;
@@ -261,27 +245,32 @@ struct TrainConfig {
   InsightConfig insight;
   std::string run_path;      // of which the paths of outputs follow; empty: none
   std::string options_file;  // --config, which has been read; empty: none
-  OptionTexts effective_options;
-  // The names of the options that are given, or that follow from those: a given value may be the
-  // default and still mean something else than an omitted option. of_recipe: those among them that
-  // --recipe sets. changed: those that the line gives another value than their default.
-  std::vector<std::string> given, of_recipe, changed;
-  std::string
-      overridden;  // which settings of the --config file flags override, a sentence; or empty
-  std::vector<std::string> notes;  // what was chosen for the user: the first lines of the log
+  Settings settings;         // that the rest is bound from
 };
 
-// Sets an option, and its text, as if the command line had given it.
-void set_option(TrainConfig& config, const std::string& name, const std::string& text);
+// What --recipe modern sets by the length of the run and the pixels of images that keep their size
+// (0: they are resized), which are known once the images are. Several ranks multiply the rate, or
+// make as many steps: by `rate_of_ranks`. The numbers are those of docs/recipes.md.
+OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
+                             int kept_side, double rate_of_ranks);
+
+// The settings with what --recipe leaves to the length of a run of so many steps in each epoch; or
+// with that as a checkpoint has it, since it stays as it was when the run becomes longer.
+Settings with_length(Settings settings, const TrainConfig& asked, std::int64_t steps_per_epoch,
+                     int kept_side, int num_ranks);
+Settings with_checkpoint(Settings settings, const OptionTexts& saved);
+
+// `asked` with other settings: those that follow from a checkpoint and from the run's length.
+TrainConfig bound(const TrainConfig& asked, const Settings& settings);
 
 // `kiln launch`, and --ranks of `kiln train`.
 struct LaunchConfig {
   int ranks = 0;                     // 0: auto
   std::vector<RankHost> hosts = {};  // empty: this host
   DeviceChoice device = DeviceChoice::kAuto;
-  std::string log_path = "logs";  // for the ranks, too
-  bool log_path_given = false;
+  std::string log_path = "logs";            // for the ranks, too
   std::vector<std::string> rank_arguments;  // starting with the command
+  Settings settings = {};                   // that say whether the log path was asked for
 };
 
 // `kiln tune`.
@@ -356,7 +345,7 @@ struct EvaluateConfig {
   std::string explain;  // folder for heat maps; empty: none
   int top_k = 5;
   PredictionConfig prediction;
-  OptionTexts effective_options;
+  Settings settings;
 };
 
 // `kiln export`.
@@ -378,7 +367,7 @@ struct AuditConfig {
   int top = 200;  // thumbnails per list
   std::int64_t random_seed = 1;
   PredictionConfig prediction;
-  OptionTexts effective_options;
+  Settings settings;
 };
 
 struct ConvertConfig {

@@ -45,8 +45,10 @@ void check_fit(Given& given, const RecipeConfig& recipe, DataConfig& config) {
                (recipe.name == "designer" &&
                 (config.network.weights.empty() || given.is_set("recipe", "designer")));
   for (const char* name : {"eval-resize", "eval-crop"}) {
-    const RawValue* value = given.find(name);
-    if (value == nullptr || value->is_implied || value->text == "auto") continue;
+    const GivenValue* value = given.find(name);
+    if (value == nullptr || value->setting.origin == Origin::kRecipe ||
+        value->setting.text == "auto")
+      continue;
     crops = true;
     if (config.fit.value_or(Fit::kCrop) != Fit::kCrop)
       given.refuse(name, "cannot be used with --fit " + fit_name(*config.fit) +
@@ -115,7 +117,7 @@ void check_below_1(Given& given, const char* name, double value, const std::stri
 }
 
 void check_optimization(Given& given, OptimizationConfig& config) {
-  if (!config.epochs_given && config.time_limit_s > 0) config.epochs = kMaxEpochsInTime;
+  if (!given.has("epochs") && config.time_limit_s > 0) config.epochs = kMaxEpochsInTime;
   const RecipeConfig& recipe = config.recipe;
   check_below_1(given, "momentum", recipe.momentum, "with which steps would add up forever");
   check_below_1(given, "ema", recipe.ema, "with which the average would never change");
@@ -134,8 +136,8 @@ void check_optimization(Given& given, OptimizationConfig& config) {
 
 void check_checkpoint(Given& given, TrainConfig& config) {
   CheckpointConfig& checkpoint = config.checkpoint;
-  const RawValue* path = given.find("checkpoint-path");
-  checkpoint.is_unasked = path == nullptr || path->is_implied;
+  const GivenValue* path = given.find("checkpoint-path");
+  checkpoint.is_unasked = path == nullptr || path->setting.origin == Origin::kRecipe;
   if (path != nullptr) return;
   if (!collects_outputs() && !given.has("kfp-executor-input")) {
     checkpoint.path = (std::filesystem::path(config.output.log_path) / "checkpoint").string();
@@ -210,29 +212,30 @@ void check_auto(Given& given, const TrainConfig& config) {
 }
 
 // Decides whether --auto is on when it is not given, as far as the command line can tell: the
-// number of images is not known yet.
-void choose_auto(const Given& given, const TrainConfig& config, AutoConfig& chosen) {
+// number of images is not known yet. Its setting gets the reason why it is not, if other options
+// are that.
+void choose_auto(const Given& given, TrainConfig& config) {
   const bool may_have_weights = given.has("weights") || given.has("untrained-model-path");
   if (config.data.split.data_path.empty() || !may_have_weights) return;
   const auto* const decided =
       std::ranges::find_if(kDecided, [&](const char* option) { return given.has(option); });
+  std::string why_not;
   if (decided != kDecided.end())
-    chosen.why_not = "--" + std::string(*decided) + " is given";
+    why_not = "--" + std::string(*decided) + " is given";
   else if (config.ranks.sync_batch_norm)
-    chosen.why_not = "--sync-batch-norm is given";
+    why_not = "--sync-batch-norm is given";
   else if (const KnownExchange& exchange = *config.ranks.exchange.kind; exchange.refuses("auto"))
-    chosen.why_not = "--exchange is " + std::string(exchange.name);
+    why_not = "--exchange is " + std::string(exchange.name);
   else if (task_refuses(given, "auto"))
-    chosen.why_not = "--task is given";
+    why_not = "--task is given";
   else
-    chosen.choice = AutoChoice::kIfFewImages;
+    config.optimization.automatic.choice = AutoChoice::kIfFewImages;
+  config.settings = config.settings.with("auto", "", Origin::kDefault, why_not);
 }
 
 void settle_auto(Given& given, TrainConfig& config) {
   AutoConfig& settled = config.optimization.automatic;
-  settled.sets_learning_rate = !given.has("learning-rate");
-  settled.sets_augment = !given.has("augment");
-  if (!given.has("auto")) return choose_auto(given, config, settled);
+  if (!given.has("auto")) return choose_auto(given, config);
   if (!settled.asked.value_or(false)) return;
   settled.choice = AutoChoice::kYes;
   check_auto(given, config);
@@ -300,7 +303,7 @@ void check_paths(Given& given, const TrainConfig& config) {
   const std::string &model = output.trained_model_path, &logs = output.log_path;
   given.keep_apart("trained-model-path", kInputs);
   if (lies_inside(logs, model))
-    given.fault(output.log_path_given ? "log-path" : "trained-model-path",
+    given.fault(config.settings.is_given("log-path") ? "log-path" : "trained-model-path",
                 "--log-path '" + logs + "' is inside --trained-model-path '" + model +
                     "', which must hold only the model: choose another folder for --log-path.");
   keep_apart_from_inputs_and_model(given, "checkpoint-path");
@@ -356,29 +359,27 @@ std::vector<std::string> folders_beside(const fs::path& data, const fs::path& va
 // Makes --data-path the option for training images if there are validation images beside it or in
 // it, so that it is not split.
 void divide_data_path(Given& given) {
-  const auto data = std::ranges::find(given.values, "data-path",
-                                      [](const RawValue& value) { return value.option->name; });
-  if (data == given.values.end() || given.has("train-data-path")) return;
+  if (!given.has("data-path") || given.has("train-data-path")) return;
+  Setting& data = given.find("data-path")->setting;
   const bool has_valid = given.has("valid-data-path");
-  const std::string inside = has_valid ? "" : valid_folder_in(data->text);
+  const std::string inside = has_valid ? "" : valid_folder_in(data.text);
   if (!has_valid && inside.empty()) return;
-  if (!has_valid) {
-    if (const auto names = folders_beside(data->text, inside); !names.empty())
-      given.notes.push_back(formatted(
-          "%-18s%s, beside 'train' and '%s'; kiln evaluate judges the model by a test set",
-          "left out:", quoted_names(names, 10).c_str(),
-          fs::path(inside).filename().string().c_str()));
-    data->text = (fs::path(data->text) / "train").string();
-  }
-  data->option = find_option(given.command, "train-data-path");
+  data.option = find_option(given.command, "train-data-path");
+  if (has_valid) return;
+  const std::vector<std::string> others = folders_beside(data.text, inside);
+  data.text = (fs::path(data.text) / "train").string();
   given.imply("valid-data-path", inside);
+  if (!others.empty())
+    given.find("valid-data-path")->setting.reason =
+        quoted_names(others, 10) + ", beside 'train' and '" + fs::path(inside).filename().string() +
+        "'; kiln evaluate judges the model by a test set";
 }
 
 // What --run-path stands for.
 void imply_paths_of_run(Given& given, const std::string& run) {
   if (run.empty()) return;
-  std::erase_if(given.values, [](const RawValue& value) {  // the default, which is always implied
-    return value.option->name == "trained-model-path" && value.position == kMissingPosition;
+  std::erase_if(given.values, [](const GivenValue& value) {  // the default, which is implied
+    return value.name() == "trained-model-path" && value.position == kMissingPosition;
   });
   for (const auto& [name, folder] : {std::pair{"trained-model-path", kModelOfRun},
                                      {"log-path", kLogsOfRun},
@@ -402,20 +403,15 @@ void imply_helpful(Given& given) {
     given.imply("time-limit", "10min");
 }
 
-// The first lines of the log: what the user did not say, and how to say it.
-void note_choices(Given& given, bool has_named_network) {
-  const auto note = [&](const char* label, const std::string& text) {
-    given.notes.push_back(formatted("%-18s", label) + text);
-  };
+// The line that says all that a path without an option's name stands for.
+void note_whole_line(Given& given) {
   std::vector<std::string> words = {"kiln", "train"};
   for (const Option& option : given.command.options)
-    if (const RawValue* value = given.find(option.name); value != nullptr && !value->is_implied)
-      words.insert(words.end(), {"--" + option.name, value->text});
-  if (given.has_bare_path) note("in full:", shell_words(words));
-  const RawValue* name = given.find("model-name");
-  if (name == nullptr) return;
-  if (!has_named_network)
-    note("network:", name->text + "; --model-name takes another, such as resnet50");
+    if (const GivenValue* value = given.find(option.name);
+        value != nullptr && value->setting.origin != Origin::kRecipe)
+      words.insert(words.end(), {"--" + option.name, value->setting.text});
+  for (const char* name : {"data-path", "train-data-path"})
+    if (GivenValue* path = given.find(name)) path->setting.reason = shell_words(words);
 }
 
 }  // namespace
@@ -424,19 +420,34 @@ void imply_usual(Given& given, const TrainConfig& config) {
   imply_paths_of_run(given, config.run_path);
   divide_data_path(given);
   const NetworkConfig& network = config.data.network;
-  if (network.model_name == kAutoNetwork && given.has("weights") &&
-      !names_torchvision(network.weights)) {
+  const bool is_auto = network.model_name == kAutoNetwork && given.has("weights") &&
+                       !names_torchvision(network.weights);
+  if (is_auto)
     std::erase_if(given.values,
-                  [](const RawValue& value) { return value.option->name == "model-name"; });
-    given.imply("model-name", network_of(network.weights));
-    given.notes.push_back(formatted("%-18s%s, by the name of --weights",
-                                    "network:", network_of(network.weights).c_str()));
-  }
+                  [](const GivenValue& value) { return value.name() == "model-name"; });
   const bool has_named_network = given.has("model-name");
   imply_by_task(given);
-  if (!given.has("untrained-model-path")) given.imply("model-name", network_of(network.weights));
+  if (is_auto || (!has_named_network && !given.has("untrained-model-path"))) {
+    given.imply("model-name", network_of(network.weights));
+    given.find("model-name")->setting.reason =
+        is_auto ? ", by the name of --weights" : "; --model-name takes another, such as resnet50";
+  }
   if (given.has_bare_path) imply_helpful(given);
-  note_choices(given, has_named_network);
+  if (given.has_bare_path) note_whole_line(given);
+}
+
+std::vector<std::string> first_lines(const Settings& settings) {
+  std::vector<std::string> lines;
+  const auto add = [&](const char* label, std::string_view name, bool has_text) {
+    const Setting& setting = settings.of(name);
+    if (setting.origin == Origin::kGiven && !setting.reason.empty())
+      lines.push_back(formatted("%-18s", label) + (has_text ? setting.text : "") + setting.reason);
+  };
+  add("left out:", "valid-data-path", false);
+  add("in full:", "data-path", false);
+  add("in full:", "train-data-path", false);
+  add("network:", "model-name", true);
+  return lines;
 }
 
 constexpr double kFewEpochs = 30;  // in which images that never change are not learned by heart
@@ -490,30 +501,45 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   imply("precision", "auto");
 }
 
+Settings with_checkpoint(Settings settings, const OptionTexts& saved) {
+  for (const auto& [name, unused] : modern_by_length(OptimizationConfig(), 1, 1, 0, 1)) {
+    const auto text = std::ranges::find(saved, name, &OptionTexts::value_type::first);
+    if (settings.of(name).origin == Origin::kRecipe && text != saved.end())
+      settings = settings.with(name, text->second, Origin::kCheckpoint);
+  }
+  return settings;
+}
+
+Settings with_length(Settings settings, const TrainConfig& asked, std::int64_t steps_per_epoch,
+                     int kept_side, int num_ranks) {
+  const OptimizationConfig& config = asked.optimization;
+  const auto in_epoch = static_cast<double>(std::max<std::int64_t>(1, steps_per_epoch));
+  double epochs = config.epochs;
+  if (!settings.is_given("epochs") && config.steps > 0)
+    epochs = static_cast<double>(config.steps) / in_epoch;
+  if (config.time_limit_s > 0) epochs = std::min<double>(epochs, kUsualEpochsInTime);
+  const ExchangePlan& exchange = asked.ranks.exchange;
+  // Either one step at a larger rate, or a step of each.
+  const double of_ranks = exchange.kind->sums_ranks ? config.lr_scaling.of(num_ranks)
+                                                    : exchange.num_training_ranks(num_ranks);
+  for (const auto& [name, text] :
+       modern_by_length(config, epochs, epochs * in_epoch, kept_side, of_ranks))
+    if (settings.of(name).origin == Origin::kRecipe &&
+        (name != "mixup" || config.batch_size % 2 == 0))
+      settings = settings.with(name, text, Origin::kLength);
+  return settings;
+}
+
 void check_train(Given& given, TrainConfig& config) {
   check_data(given, config.data);
   check_fit(given, config.optimization.recipe, config.data);
   check_optimization(given, config.optimization);
   check_checkpoint(given, config);
   config.ranks.arguments = given.words;
-  config.overridden = given.overridden;
-  config.notes = given.notes;
-  config.effective_options = given.effective_options();
-  for (const RawValue& value : given.values) {
-    const Option& option = *value.option;
-    if (!option.is_implied || value.text != option.default_text)
-      config.given.push_back(option.name);
-    if (value.is_implied)
-      config.of_recipe.push_back(option.name);
-    else if (given.is_set(option.name.c_str(), ""))
-      config.changed.push_back(option.name);
-  }
-  for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, 0, 1))
-    if (std::ranges::count(config.of_recipe, name) > 0)
-      config.optimization.recipe.by_length.push_back(name);
-  for (auto& [name, text] : config.effective_options)
-    if (name == "epochs" && !config.optimization.epochs_given)
-      text = std::to_string(config.optimization.epochs);
+  config.settings = given.settings();
+  if (!given.has("epochs"))
+    config.settings = config.settings.with("epochs", std::to_string(config.optimization.epochs),
+                                           Origin::kDefault);
   check_fine_tuning(given, config);
   check_task(given, config);
   settle_auto(given, config);
@@ -526,7 +552,7 @@ void check_train(Given& given, TrainConfig& config) {
 Problems overlaps_with_job(const char* output_name, const std::string& output,
                            const TrainConfig& config) {
   Problems problems;
-  for (const auto& [name, path] : config.effective_options) {
+  for (const auto& [name, path] : config.settings.texts()) {
     if (name != "trained-model-path" && std::ranges::count(kInputs, name) == 0 &&
         std::ranges::count(kInputFiles, name) == 0)
       continue;

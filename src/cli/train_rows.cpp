@@ -64,8 +64,7 @@ Rows<TrainConfig> component_rows() {
                                         .otherwise("model")}),
       within(&TrainConfig::optimization,
              {opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"),
-                  {kTraining, kFree, kParameter, kFirst}, "Passes over the training dataset.")
-                  .noted_in(&OptimizationConfig::epochs_given),
+                  {kTraining, kFree, kParameter, kFirst}, "Passes over the training dataset."),
               opt(&OptimizationConfig::batch_size, "batch-size", from(1, kMillion, "images"),
                   {kTraining, kBits, kParameter, kFirst}, "Images per batch in each process."),
               opt(&OptimizationConfig::num_warmup_steps, "num-warmup-steps",
@@ -190,8 +189,7 @@ Rows<TrainConfig> machine_rows() {
               opt(&OutputConfig::log_path, "log-path", path("DIR"),
                   {kReporting, kFree, kForOneRun, kMayDiffer, kFirst},
                   "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, tensorboard) "
-                  "and module_statistics/error_info.json.")
-                  .noted_in(&OutputConfig::log_path_given),
+                  "and error_info.json, in module_statistics."),
               opt(&OutputConfig::explain, "explain", path("DIR"), {kReporting, kFree, kForOneRun},
                   "Folder for heat maps of the validation mistakes in the report: what in the "
                   "image led to the saved model's prediction.")})};
@@ -446,22 +444,24 @@ Rows<TrainConfig> train_rows() {
 
 }  // namespace
 
-void set_option(TrainConfig& config, const std::string& name, const std::string& text) {
-  for (auto& [option, value] : config.effective_options)
-    if (option == name) value = text;
-  static const Rows<TrainConfig> kRows = train_rows();
-  for (const Row<TrainConfig>& row : kRows)
-    if (row.option.name == name) row.fill(config, row.option, text, "--" + name);
+TrainConfig bound(const TrainConfig& asked, const Settings& settings) {
+  TrainConfig config = asked;
+  config.settings = settings;
+  for (const Row<TrainConfig>& row : train_rows()) {
+    const std::string& text = settings.text(row.option.name);
+    if (text != asked.settings.text(row.option.name))
+      row.fill(config, row.option, text, "--" + row.option.name);
+  }
+  return config;
 }
 
 CommandInfo train_command() {
   CommandInfo info = command("train", "Train a model on labeled images and write a ModelDirectory.",
                              "PHOTOS [VALIDATION-PHOTOS] [options]", train_rows(), check_train,
                              {imply_usual, imply_recipe});
-  info.examples = {
-      "kiln train photos                                # photos has a folder for each class",
-      "kiln train photos --weights torchvision --time-limit 30min",
-      "kiln train photos/train photos/val --epochs 30 --run-path runs/second"};
+  info.examples = {"kiln train photos                      # photos has a folder for each class",
+                   "kiln train photos --weights torchvision --time-limit 30min",
+                   "kiln train photos/train photos/val --epochs 30 --run-path runs/second"};
   return info;
 }
 

@@ -53,6 +53,7 @@ class Uploaders {
 struct Run {
   World& world;
   Log& console;
+  const TrainConfig config;
   const Machine machine;
   const Plan plan;
   Sources sources;

@@ -94,7 +94,7 @@ std::string RunLogger::record_text() const {
 void RunLogger::add_sinks(const std::vector<std::string>& warnings) {
   if (leads_)
     add_run_sinks(
-        config_, [this] { return repeat_text(repeated_); }, reporter_);
+        config_, [this] { return repeat_text(settings_, why_not_equal_); }, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
   for (const std::string& warning : warnings)

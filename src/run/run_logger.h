@@ -59,11 +59,14 @@ class RunLogger {
             const Predecessor& predecessor, Log& log);
 
   // Call before start() or resume(): what repeat.yaml is made from, which rank 0 writes.
-  void repeat_with(RepeatedRun run) { repeated_ = std::move(run); }
-  // Adds what the run has chosen meanwhile.
-  void choose(Choice choice) { kiln::choose(repeated_.choices, std::move(choice)); }
-  const std::vector<Choice>& choices() const { return repeated_.choices; }
-  void set_choices(std::vector<Choice> choices) { repeated_.choices = std::move(choices); }
+  // `why_not_equal`: see repeat_text().
+  void repeat_with(Settings settings, std::string why_not_equal) {
+    settings_ = std::move(settings);
+    why_not_equal_ = std::move(why_not_equal);
+  }
+  // What the run has found meanwhile.
+  void repeat_with(Settings settings) { settings_ = std::move(settings); }
+  const Settings& settings() const { return settings_; }
   // Logs the warnings first; those of ranks above 0 appear only in their own logs.
   void start(RunStart start, const std::vector<std::string>& warnings);
   // Call instead of start() for a run that resumes from a checkpoint: also sets the clock. Throws
@@ -131,7 +134,8 @@ class RunLogger {
   CpuMeter cpu_;
   std::optional<MemoryWatch> memory_;
   std::optional<Forecast> forecast_;
-  RepeatedRun repeated_;
+  Settings settings_;
+  std::string why_not_equal_;
   RunReporter reporter_;
   RunEnd end_;
   double time_limit_s_ = 0;  // 0: none

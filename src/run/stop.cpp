@@ -48,7 +48,7 @@ Stop::Stop(const StopRule& rule, World& world, const RunClock& clock, TrainState
     : rule_(rule), world_(world), clock_(clock), state_(state), console_(console), log_(log) {
   closing_s_ = closing_seconds(rule.time_limit_s, bytes_at_the_end(state, rule.writes_checkpoints));
   std::optional<TimePlan>& time = state.progress.time_plan;
-  if (time) record_choices();  // of an earlier process
+  if (time) record_found();  // of an earlier process
   if (has_time_limit() && !time) time.emplace();
 }
 
@@ -125,7 +125,7 @@ void Stop::end_for_time() {
   const std::int64_t before = rule_.length.steps_before(next);
   if (state_.epoch.steps == 0 && before > 0) {  // all epochs so far are complete
     plan().steps = before;
-    record_choices();
+    record_found();
   }
   if (state_.progress.epochs_done == 0 && state_.epoch.steps == 1 && world_.leads())
     console_.warning("--time-limit " + rule_.time_limit_word +
@@ -143,7 +143,7 @@ void Stop::end_epoch(const EpochRecord& record) {
   plan().end_seconds = since_last_step_.seconds();
   if (is_out_of_time()) {
     plan().steps = rule_.length.steps_before(record.epoch) + record.num_steps;
-    return record_choices();
+    return record_found();
   }
   if (plan().epochs == 0) decide(record);
 }
@@ -160,7 +160,7 @@ void Stop::decide(const EpochRecord& record) {
   if (decided.epochs >= last) decided.epochs = rule_.length.epochs;
   decided.epoch_seconds = record.train_seconds + decided.end_seconds;
   plan() = world_.broadcast(decided);
-  record_choices();
+  record_found();
   log_.planned({.num_epochs = last_epoch(), .reason = time_text()});
   if (rule_.warmup_epochs >= scheduled_epochs() && world_.leads())
     console_.warning(
@@ -169,18 +169,20 @@ void Stop::decide(const EpochRecord& record) {
 }
 
 // What was decided, for repeat.yaml.
-void Stop::record_choices() const {
+void Stop::record_found() const {
+  const auto find = [&](std::string_view option, std::int64_t number, const std::string& why) {
+    log_.repeat_with(log_.settings().found(option, std::to_string(number), why));
+  };
   const std::string reason = "--time-limit " + time_text();
   if (plan().epochs > 0) {
-    log_.choose({"epochs", std::to_string(plan().epochs), reason, /*has_line=*/true});
+    find(options::kEpochs, plan().epochs, reason);
     const std::int64_t steps = plan().epochs * rule_.length.steps_per_epoch;
     if (rule_.length.steps > steps)
-      log_.choose({"steps", std::to_string(steps), reason, /*has_line=*/true});
+      find(options::kSteps, steps, reason);
   }
   if (plan().steps > 0)
-    log_.choose({"steps", std::to_string(plan().steps),
-                 "--time-limit " + rule_.time_limit_word + " expired after these steps",
-                 /*has_line=*/true});
+    find(options::kSteps, plan().steps,
+         "--time-limit " + rule_.time_limit_word + " expired after these steps");
 }
 
 // Whether a run with --auto ends without fine-tuning. It still has a model, since the head is

@@ -143,7 +143,7 @@ class Stop {
   bool has_more_steps() const;
   void end_for_time();
   void decide(const EpochRecord& record);
-  void record_choices() const;
+  void record_found() const;
   std::string time_end_text() const;
 
   const StopRule& rule_;

@@ -76,7 +76,7 @@ int finish(Run& run) {
 
 }  // namespace
 
-int run_training(TrainConfig config, Process& process) {
+int run_training(const TrainConfig& config, Process& process) {
   end_on_stop_signals();  // until there is something to save
   keep_freed_memory();
   keep_tensor_memory();
@@ -84,7 +84,7 @@ int run_training(TrainConfig config, Process& process) {
   const std::unique_ptr<Run> run = prepare(config, process.world, process.log);
   if (!run) return 0;
   try {
-    begin(config, *run);
+    begin(*run);
     fit_head_first(*run);
     forecast(*run);
     while (const std::optional<int> epoch = run->stop->next_epoch()) {

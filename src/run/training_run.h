@@ -8,6 +8,6 @@
 namespace kiln {
 
 // Returns the exit code: 0, or 128 + n after stop signal n. A collective; rank 0 writes the model.
-int run_training(TrainConfig config, Process& process);
+int run_training(const TrainConfig& config, Process& process);
 
 }  // namespace kiln

@@ -30,8 +30,7 @@ int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process
 
 // The launch requested by --ranks. Empty without it, in a rank started by launch, and if this
 // process suffices.
-std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::string& log_path,
-                                      bool log_path_given);
+std::optional<LaunchConfig> launch_of(const TrainConfig& config);
 
 // Locks the folder `log_path`, by rank 0's log file in it, for as long as `process.log_folder`
 // holds the lock, and sets the logs of an earlier run there aside. Says so if it has to wait for

@@ -25,28 +25,28 @@ TEST(Auto, IsOnByDefaultForOneDatasetWithWeights) {
             AutoChoice::kIfFewImages);
   EXPECT_EQ(auto_of(photos({})).choice, AutoChoice::kNo);
   EXPECT_EQ(auto_of(train()).choice, AutoChoice::kNo);
-  EXPECT_TRUE(auto_of(train()).why_not.empty());
+  EXPECT_TRUE(parse_as<TrainConfig>(train()).settings.of("auto").reason.empty());
 }
 
 TEST(Auto, IsOffWhereAnOptionIsGivenThatItDecides) {
   for (const char* option :
        {"--freeze=none", "--freeze=backbone", "--epochs=5", "--steps=9", "--learning-rate=0.1",
         "--head-learning-rate=0.1", "--augment=none", "--num-warmup-steps=1"}) {
-    const AutoConfig found = auto_of(photos({"--weights=w.pth", option}));
-    EXPECT_EQ(found.choice, AutoChoice::kNo) << option;
-    EXPECT_TRUE(std::string(option).starts_with(found.why_not.substr(0, found.why_not.find(' '))))
-        << found.why_not;
+    const auto config = parse_as<TrainConfig>(photos({"--weights=w.pth", option}));
+    EXPECT_EQ(config.optimization.automatic.choice, AutoChoice::kNo) << option;
+    const std::string reason = config.settings.of("auto").reason;
+    EXPECT_TRUE(std::string(option).starts_with(reason.substr(0, reason.find(' ')))) << reason;
   }
   EXPECT_EQ(auto_of(photos({"--weights=w.pth", "--auto=False"})).choice, AutoChoice::kNo);
 }
 
 TEST(Auto, TakesWhatIsGivenBesideIt) {
-  const AutoConfig found =
-      auto_of(train({"--auto=true", "--learning-rate=0.1", "--epochs=3", "--augment=crop"}));
-  EXPECT_EQ(found.choice, AutoChoice::kYes);
-  EXPECT_FALSE(found.sets_learning_rate);
-  EXPECT_FALSE(found.sets_augment);
-  EXPECT_TRUE(auto_of(train({"--auto=True"})).sets_augment);
+  const auto config = parse_as<TrainConfig>(
+      train({"--auto=true", "--learning-rate=0.1", "--epochs=3", "--augment=crop"}));
+  EXPECT_EQ(config.optimization.automatic.choice, AutoChoice::kYes);
+  EXPECT_TRUE(config.settings.is_given("learning-rate"));
+  EXPECT_TRUE(config.settings.is_given("augment"));
+  EXPECT_FALSE(parse_as<TrainConfig>(train({"--auto=True"})).settings.is_given("augment"));
 }
 
 TEST(Auto, RefusesWhatItDecidesAndWhatItCannotDo) {
@@ -62,7 +62,7 @@ TEST(EffectiveOptions, HaveNoSecretOfAUrl) {
   const TrainConfig config =
       parse_as<TrainConfig>(photos({"--weights=https://host/w.pth?signature=word"}));
   EXPECT_EQ(config.data.network.weights, "https://host/w.pth?signature=word");
-  for (const auto& [name, text] : config.effective_options) {
+  for (const auto& [name, text] : config.settings.texts()) {
     EXPECT_EQ(text.find("signature"), std::string::npos) << name;
     EXPECT_TRUE(name != "weights" || text == "https://host/w.pth?…") << text;
   }

@@ -27,7 +27,7 @@ class BareWords : public testing::Test {
   }
   // The options in effect.
   static Options options(const Words& words) {
-    const OptionTexts texts = trained(words).effective_options;
+    const OptionTexts texts = trained(words).settings.texts();
     return {texts.begin(), texts.end()};
   }
 
@@ -69,7 +69,8 @@ TEST_F(BareWords, NetworkIsThatOfWeightsOrDecidedLater) {
   const TrainConfig config =
       trained({path("photos"), "--model-name", "auto", "--weights", "convnext_tiny-1.pth"});
   EXPECT_EQ(config.data.network.model_name, "convnext_tiny");
-  EXPECT_NE(config.notes[0].find("convnext_tiny, by the name of --weights"), std::string::npos);
+  EXPECT_NE(first_lines(config.settings).back().find("convnext_tiny, by the name of --weights"),
+            std::string::npos);
   EXPECT_EQ(options({path("photos"), "--model-name=auto", "--weights=torchvision"})["model-name"],
             "auto");
   for (const auto& [file, network] :
@@ -102,16 +103,16 @@ TEST_F(BareWords, AreNotSplitWhereThereAreTwo) {
 }
 
 TEST_F(BareWords, SayWhatIsLeftOutBesideTwoFolders) {
-  const auto notes = [&] { return trained({"--data-path", path("both")}).notes; };
+  const auto notes = [&] { return first_lines(trained({"--data-path", path("both")}).settings); };
   for (const std::string& note : notes()) EXPECT_EQ(note.find("left out:"), note.npos) << note;
   folder_.put("both/test/a/3.jpg");
   EXPECT_NE(notes().front().find("'test'"), std::string::npos);
 }
 
 TEST_F(BareWords, SayWhatWasChosen) {
-  EXPECT_EQ(trained({path("photos")}).notes.size(), 2U);
-  EXPECT_EQ(trained({"--data-path", path("photos")}).notes.size(), 1U);
-  EXPECT_TRUE(parse_as<TrainConfig>(train()).notes.empty());
+  EXPECT_EQ(first_lines(trained({path("photos")}).settings).size(), 2U);
+  EXPECT_EQ(first_lines(trained({"--data-path", path("photos")}).settings).size(), 1U);
+  EXPECT_TRUE(first_lines(parse_as<TrainConfig>(train()).settings).empty());
 }
 
 TEST_F(BareWords, OfNothingAreFaults) {

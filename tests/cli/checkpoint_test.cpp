@@ -145,8 +145,8 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
 }
 
 std::vector<ChangedOption> changes(const Words& before, const Words& now) {
-  return changed_options(parse_as<TrainConfig>(train(before)).effective_options,
-                         parse_as<TrainConfig>(train(now)).effective_options);
+  return changed_options(parse_as<TrainConfig>(train(before)).settings.texts(),
+                         parse_as<TrainConfig>(train(now)).settings.texts());
 }
 
 TEST(ChangedOptions, AreNamedWithBothValues) {
@@ -172,7 +172,7 @@ TEST(ChangedOptions, IgnoreOtherSpellings) {
 }
 
 TEST(ChangedOptions, ReadTextsOfOtherPrograms) {
-  const OptionTexts now = parse_as<TrainConfig>(train()).effective_options;
+  const OptionTexts now = parse_as<TrainConfig>(train()).settings.texts();
   OptionTexts before = now;
   std::erase_if(before, [](const auto& text) { return text.first == "patience"; });
   before.emplace_back("from-the-future", "1");

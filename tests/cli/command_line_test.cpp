@@ -46,7 +46,7 @@ TEST(CommandLine, TrainHasTheDesignersDefaults) {
   EXPECT_EQ(config.optimization.save, SaveChoice::kBest);
   EXPECT_EQ(config.optimization.precision, Precision::kFp32);
   EXPECT_EQ(config.output.log_path, "logs");
-  EXPECT_FALSE(config.output.log_path_given);
+  EXPECT_FALSE(config.settings.is_given("log-path"));
 }
 
 TEST(CommandLine, TakesEveryTrainOption) {
@@ -96,15 +96,15 @@ TEST(CommandLine, TakesEveryTrainOption) {
   EXPECT_EQ(config.ranks.device, DeviceChoice::kCpu);
   EXPECT_EQ(config.optimization.save, SaveChoice::kLast);
   EXPECT_EQ(config.output.log_path, "l");
-  EXPECT_TRUE(config.output.log_path_given);
+  EXPECT_TRUE(config.settings.is_given("log-path"));
 }
 
 TEST(CommandLine, EffectiveOptionsListEveryOptionOnce) {
   const auto config = parse_as<TrainConfig>(train({"--epochs", "7"}));
-  const std::map<std::string, std::string> used(config.effective_options.begin(),
-                                                config.effective_options.end());
+  const OptionTexts texts = config.settings.texts();
+  const std::map<std::string, std::string> used(texts.begin(), texts.end());
   const CommandInfo& command = *find_command("train");
-  EXPECT_EQ(config.effective_options.size(), command.options.size());
+  EXPECT_EQ(texts.size(), command.options.size());
   for (const Option& option : command.options) EXPECT_TRUE(used.contains(option.name));
   EXPECT_EQ(used.at("epochs"), "7");
   EXPECT_EQ(used.at("learning-rate"), "0.001");
@@ -300,7 +300,7 @@ TEST(CommandLine, TheLogPathIsKnownDespiteFaults) {
 }
 
 TEST(CommandLine, LogPathIsGivenWhereItIsOneThatCanBeWrittenTo) {
-  const auto given = [](const Words& words) { return parse_command_line(words).log_path_given; };
+  const auto given = [](const Words& words) { return parse_command_line(words).is_log_path_asked; };
   EXPECT_TRUE(given({"train", "--color", "red", "--log-path", "here"}));
   EXPECT_TRUE(given({"train", "--color", "red", "--log-path", "logs"}));
   EXPECT_FALSE(given({"train", "--color", "red"}));
@@ -336,6 +336,18 @@ TEST(CommandLine, HostileArgumentsAreFaults) {
   EXPECT_NE(fault(train({"-epochs", "3"})).find("'-epochs' is not an option"), std::string::npos);
   EXPECT_NE(fault(train({"--=5"})), "no fault");
   EXPECT_NE(fault(train({"--epochs=1=2"})).find("'1=2'"), std::string::npos);
+}
+
+TEST(CommandLine, WordsAreSplitAsTheyStand) {
+  for (const char* odd : {"-b", "--odd=1", "--"})
+    EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--", odd}).path, odd);
+  EXPECT_EQ(parse_as<ScoreConfig>({"score", "--files-from", "-"}).files_from, "-");
+  EXPECT_EQ(parse_as<InspectConfig>({"inspect", "@me.jpg"}).path, "@me.jpg");
+  EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--check", "photos"}).path, "photos");
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--random_seed", "-7"})).optimization.random_seed, -7);
+  EXPECT_NE(fault(train({"--epoch", "3"})).find("Did you mean '--epochs'?"), std::string::npos);
+  EXPECT_NE(fault(train({"--epochs", "--", "3"})).find("--epochs needs a value"),
+            std::string::npos);
 }
 
 TEST(CommandLine, ABooleanMayBeADigit) {

@@ -31,16 +31,12 @@ TEST_F(ConfigFile, YamlSetsOptionsAndFlagsOverrideIt) {
   EXPECT_EQ(config.optimization.batch_size, 32);
   EXPECT_DOUBLE_EQ(config.optimization.learning_rate, 0.1);
   EXPECT_EQ(config.output.log_path, "over");
-  EXPECT_TRUE(config.output.log_path_given);
+  EXPECT_EQ(config.settings.of("log-path").origin, Origin::kFile);
   EXPECT_EQ(config.data.max_bad_images.of(100), 2);
-  for (const auto& [name, text] : config.effective_options) {
-    if (name == "batch-size") {
-      EXPECT_EQ(text, "32");
-    }
-    if (name == "epochs") {
-      EXPECT_EQ(text, "9");
-    }
-  }
+  EXPECT_EQ(config.settings.text("batch-size"), "32");
+  EXPECT_EQ(config.settings.of("batch-size").reason, "line 3 of '" + path_ + "'");
+  EXPECT_EQ(config.settings.text("epochs"), "9");
+  EXPECT_EQ(config.settings.of("epochs").origin, Origin::kGiven);
 }
 
 TEST_F(ConfigFile, OverriddenOptionsAreReported) {
@@ -48,9 +44,11 @@ TEST_F(ConfigFile, OverriddenOptionsAreReported) {
       train({"--epochs", "5", "--batch-size", "16", "--sync-batch-norm", "true", "--config",
              file("epochs: 90\nbatch_size: 16\nsync-batch-norm: True\n"
                   "augment: flip\n")});
-  EXPECT_EQ(parse_as<TrainConfig>(words).overridden,
-            "The --config file '" + path_ + "' is overridden by flags: epochs 90 -> 5");
-  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("epochs: 90\n")})).overridden, "");
+  const auto reason = [](const Words& line) {
+    return parse_as<TrainConfig>(line).settings.of("config").reason;
+  };
+  EXPECT_EQ(reason(words), "is overridden by flags: epochs 90 -> 5");
+  EXPECT_EQ(reason(train({"--config", file("epochs: 90\n")})), "");
 }
 
 TEST_F(ConfigFile, CharactersOfJsonMayBeInTwoHalves) {

@@ -35,7 +35,7 @@ TEST(Insight, ATraceIsNeitherDataNorPartOfTheModel) {
 
 TEST(Insight, NeitherChangesARun) {
   const auto options_of = [](const Words& more) {
-    return parse_as<TrainConfig>(train(more)).effective_options;
+    return parse_as<TrainConfig>(train(more)).settings.texts();
   };
   for (const ChangedOption& changed :
        changed_options(options_of({}), options_of({"--trace", "x", "--price-per-hour", "9"})))

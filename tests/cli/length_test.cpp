@@ -12,7 +12,7 @@ OptimizationConfig length(const Words& more) {
 }
 
 std::string epochs_in_effect(const Words& more) {
-  for (const auto& [name, text] : parse_as<TrainConfig>(train(more)).effective_options)
+  for (const auto& [name, text] : parse_as<TrainConfig>(train(more)).settings.texts())
     if (name == "epochs") return text;
   return {};
 }
@@ -55,8 +55,8 @@ TEST(TimeLimit, RefusesWhatIsNoTime) {
 
 TEST(TimeLimit, IsOneSettingInEveryUnit) {
   const auto changes = [](const char* before, const char* now) {
-    return changed_options(parse_as<TrainConfig>(train({"--time-limit", before})).effective_options,
-                           parse_as<TrainConfig>(train({"--time-limit", now})).effective_options)
+    return changed_options(parse_as<TrainConfig>(train({"--time-limit", before})).settings.texts(),
+                           parse_as<TrainConfig>(train({"--time-limit", now})).settings.texts())
         .size();
   };
   EXPECT_EQ(changes("30min", "1800s"), 0U);

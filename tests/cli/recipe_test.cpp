@@ -8,7 +8,7 @@ namespace kiln {
 namespace {
 
 std::string in_line(const Words& line, const std::string& name) {
-  for (const auto& [option, text] : parse_as<TrainConfig>(line).effective_options)
+  for (const auto& [option, text] : parse_as<TrainConfig>(line).settings.texts())
     if (option == name) return text;
   return "no option";
 }
@@ -177,7 +177,7 @@ TEST(Modern, FaultsOfWhatItSetsNameIt) {
 // A run that resumes may say the same in other words.
 TEST(Modern, IsNoChangeBesideItsOptions) {
   const auto options = [](const Words& more) {
-    return parse_as<TrainConfig>(train(more)).effective_options;
+    return parse_as<TrainConfig>(train(more)).settings.texts();
   };
   OptionTexts now = options({"--recipe", "modern"});
   for (auto& [name, text] : now)

@@ -59,7 +59,7 @@ TEST(RemovedWords, AreNoneThatACommandHas) {
 }
 
 TEST(RemovedWords, ACheckpointIsUsedUnlessItsRunUsedThem) {
-  OptionTexts options = parse_as<TrainConfig>(train()).effective_options;
+  OptionTexts options = parse_as<TrainConfig>(train()).settings.texts();
   EXPECT_TRUE(removed_settings(options).empty());
   options.emplace_back("optimizer", "lars");
   const std::vector<std::string> settings = removed_settings(options);

@@ -13,16 +13,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string repeat_text(const TrainConfig& config, std::vector<Choice> choices) {
-  return kiln::repeat_text(repeated_run(config, std::move(choices)));
+std::string repeat_text(const Settings& settings) {
+  return kiln::repeat_text(settings, "");
 }
 
-TrainConfig config_of(std::vector<std::string> more) {
+Settings settings_of(std::vector<std::string> more) {
   more.insert(more.begin(), {"train", "--untrained-model-path", "u", "--train-data-path", "t",
                              "--valid-data-path", "v", "--trained-model-path", "o"});
   const Invocation invocation = parse_command_line(more);
   invocation.problems.throw_if_any();
-  return std::get<TrainConfig>(invocation.command);
+  return std::get<TrainConfig>(invocation.command).settings;
 }
 
 // What the text means as a --config file.
@@ -36,68 +36,19 @@ TrainConfig read_back(const std::string& text) {
   return std::get<TrainConfig>(invocation.command);
 }
 
-TEST(Choices, ALaterOneOfAnOptionReplacesTheEarlier) {
-  std::vector<Choice> choices;
-  choose(choices, {"epochs", "90", "at most"});
-  choose(choices, {"batch-size", "8", "few images"});
-  choose(choices, {"epochs", "12", "that fit"});
-  ASSERT_EQ(choices.size(), 2U);
-  EXPECT_EQ(choices[1].value, "12");
-}
-
-TEST(Choices, AreToldOnce) {
+TEST(Found, IsToldOnce) {
   TextPairs plan;
-  add_choice_lines({{"batch-size", "8", "few images"}, {"precision", "fp32", "", true}}, plan);
-  EXPECT_EQ(plan, (TextPairs{{"batch-size", "8 (few images)"}}));
-}
-
-// What --recipe modern leaves to the length of the run.
-TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
-  TrainConfig config = config_of({"--recipe", "modern", "--epochs", "15", "--mixup", "0.3"});
-  follow_length(config, 100, /*kept_side=*/32, /*num_ranks=*/1);
-  const RecipeConfig& recipe = config.optimization.recipe;
-  EXPECT_EQ(config.optimization.learning_rate, 0.001 * config.optimization.batch_size);
-  EXPECT_EQ(recipe.weight_decay, 0.005);
-  EXPECT_EQ(config.optimization.num_warmup_steps, 4.5);
-  EXPECT_NEAR(recipe.ema, 1 - 1 / 150.0, 1e-6);
-  EXPECT_EQ(recipe.mixup, 0.3);
-  EXPECT_EQ(config.data.augment, parse_augment("flip"));
-  EXPECT_NE(std::ranges::find(config.effective_options,
-                              std::pair<std::string, std::string>("augment", "flip")),
-            config.effective_options.end());
-  config = config_of({"--recipe", "modern", "--epochs", "90", "--batch-size", "256"});
-  follow_length(config, 5000, /*kept_side=*/0, /*num_ranks=*/1);
-  EXPECT_EQ(config.optimization.learning_rate, 0.256);
-  EXPECT_EQ(recipe.weight_decay, 5e-5);
-  EXPECT_EQ(config.optimization.num_warmup_steps, 5);
-  EXPECT_EQ(recipe.ema, 0.9999);
-  EXPECT_EQ(recipe.mixup, 0.1);
-  EXPECT_EQ(config.data.augment, parse_augment("standard"));
-  // As many images a step on eight ranks: the same rate, by --lr-scaling linear, and decay.
-  config = config_of({"--recipe", "modern", "--epochs", "90", "--batch-size", "32"});
-  follow_length(config, 5000, /*kept_side=*/0, /*num_ranks=*/8);
-  EXPECT_EQ(config.optimization.learning_rate, 0.032);
-  EXPECT_EQ(recipe.weight_decay, 5e-5);
-  config = config_of({"--recipe", "modern", "--steps", "300"});
-  follow_length(config, 100, /*kept_side=*/0, /*num_ranks=*/1);
-  EXPECT_NEAR(config.optimization.learning_rate, 0.0003 * config.optimization.batch_size, 1e-9);
-  EXPECT_EQ(config.optimization.num_warmup_steps, 0.9);
-  EXPECT_EQ(recipe.ema, 0);
-  config = config_of({"--recipe", "modern", "--steps", "500"});
-  follow_length(config, 100, /*kept_side=*/0, /*num_ranks=*/1);
-  EXPECT_EQ(config.optimization.learning_rate, 0.001 * config.optimization.batch_size);
-  EXPECT_EQ(recipe.ema, 0);
-  config = config_of({});
-  follow_length(config, 5000, /*kept_side=*/32, /*num_ranks=*/1);
-  EXPECT_EQ(config.effective_options, config_of({}).effective_options);
+  add_found_lines(
+      settings_of({}).found("auto", "True", "few images").found("precision", "fp32", ""), plan);
+  EXPECT_EQ(plan, (TextPairs{{"auto", "True (few images)"}}));
 }
 
 TEST(RepeatText, IsAConfigFileOfWhatIsGiven) {
-  const TrainConfig config =
-      config_of({"--learning-rate", "0.05", "--epochs", "7", "--log-path", "somewhere",
-                 "--checkpoint-path", "c", "--time-limit", "30min", "--batch-size", "16"});
+  const Settings settings =
+      settings_of({"--learning-rate", "0.05", "--epochs", "7", "--log-path", "somewhere",
+                   "--checkpoint-path", "c", "--time-limit", "30min", "--batch-size", "16"});
   const std::string text =
-      repeat_text(config, {{"epochs", "3", "that fit"}, {"steps", "40", "were made"}});
+      repeat_text(settings.found("epochs", "3", "that fit").found("steps", "40", "were made"));
   for (const char* gone : {"somewhere", "time-limit", "checkpoint", "patience", "epochs: 7"})
     EXPECT_EQ(text.find(gone), std::string::npos) << gone;
   const TrainConfig again = read_back(text);
@@ -114,50 +65,48 @@ TEST(RepeatText, KeepsADefaultThatIsGiven) {
                                       std::pair("augment", "none"), std::pair("mixup", "0")}) {
     ASSERT_EQ(find_option(*find_command("train"), option)->default_text, value);
     const std::string line = std::string("\n") + option + ": " + value + "\n";
-    EXPECT_NE(repeat_text(config_of({std::string("--") + option, value}), {}).find(line),
+    EXPECT_NE(repeat_text(settings_of({std::string("--") + option, value})).find(line),
               std::string::npos)
         << line;
-    EXPECT_EQ(repeat_text(config_of({}), {}).find(line), std::string::npos) << line;
+    EXPECT_EQ(repeat_text(settings_of({})).find(line), std::string::npos) << line;
   }
 }
 
-TEST(OptionsInEffect, AreWhatARunHasSettled) {
-  const OptionTexts options = {{"auto", ""}, {"epochs", "5"}, {"learning-rate", "0.001"}};
-  const std::vector<Choice> choices = {{"learning-rate", "0.0012", "for sgd"}};
-  EXPECT_EQ(options_in_effect(options, choices, 0),
-            (OptionTexts{{"auto", ""}, {"epochs", "5"}, {"learning-rate", "0.0012"}}));
-  EXPECT_EQ(options_in_effect(options, {}, 2),
-            (OptionTexts{{"auto", ""}, {"epochs", "2"}, {"learning-rate", "0.001"}}));
+TEST(TextsInEffect, AreWhatARunHasFound) {
+  const Settings asked = settings_of({});
+  const Settings settings =
+      asked.found("learning-rate", "0.0012", "for sgd").found("precision", "bf16", "");
+  const auto text_of = [](const OptionTexts& texts, const std::string& name) {
+    return std::ranges::find(texts, name, &OptionTexts::value_type::first)->second;
+  };
+  const OptionTexts found = texts_in_effect(asked, settings, 0);
+  EXPECT_EQ(text_of(found, "learning-rate"), "0.0012");
+  EXPECT_EQ(text_of(found, "epochs"), "5");
+  EXPECT_EQ(text_of(found, "precision"), "fp32") << "it is compared by itself";
+  EXPECT_EQ(text_of(texts_in_effect(asked, asked, 2), "epochs"), "2");
 }
 
 TEST(RepeatText, KeepsPathsAsTheyAre) {
   for (const std::string path : {"a b: #c", "it's", "\"quoted\"\\", "null",
                                  "photos \xc3\xa9t\xc3\xa9", "-dash", "two\nlines"}) {
-    TrainConfig config = config_of({});
-    for (auto& [name, text] : config.effective_options)
-      if (name == "train-data-path") text = path;
-    EXPECT_EQ(read_back(repeat_text(config, {})).data.train_path, path);
+    const Settings settings = settings_of({}).with("train-data-path", path, Origin::kGiven);
+    EXPECT_EQ(read_back(repeat_text(settings)).data.train_path, path);
   }
 }
 
 TEST(RepeatText, HasNoSecretOfAUrl) {
-  TrainConfig config = config_of({});
-  config.given.emplace_back("weights");
-  config.data.network.weights = "https://host/w.pth?signature=word";
-  for (auto& [name, text] : config.effective_options)
-    if (name == "weights") text = "https://host/w.pth?…";
-  const std::string text = repeat_text(config, {});
-  EXPECT_EQ(text.find("word"), std::string::npos) << text;
+  const Settings settings = settings_of({}).with("weights", "https://host/w.pth?…", Origin::kGiven);
+  const std::string text = repeat_text(settings);
   EXPECT_NE(text.find("\n# weights: https://host/w.pth?…"), std::string::npos) << text;
   EXPECT_TRUE(read_back(text).data.network.weights.empty());
-  const std::string cached =
-      repeat_text(config, {{"weights", "/cache/w.pth", "downloaded from https://host/w.pth?…"}});
+  const std::string cached = repeat_text(
+      settings.found("weights", "/cache/w.pth", "downloaded from https://host/w.pth?…"));
   EXPECT_NE(cached.find("\nweights: /cache/w.pth  # "), std::string::npos) << cached;
 }
 
 TEST(RepeatText, NamesAChoiceWithoutAWordInAComment) {
   const std::string text =
-      repeat_text(config_of({}), {{"image-size", "", "32x32, all images have this size"}});
+      repeat_text(settings_of({}).found("image-size", "", "32x32, all images have this size"));
   EXPECT_NE(text.find("\n# image-size: 32x32"), std::string::npos) << text;
   EXPECT_EQ(read_back(text).data.image_size, 0);
 }

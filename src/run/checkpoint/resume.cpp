@@ -24,7 +24,7 @@
 namespace kiln {
 namespace {
 
-std::string value_of(const OptionTexts& options, const std::string& name) {
+std::string value_of(const OptionTexts& options, std::string_view name) {
   for (const auto& [option, value] : options)
     if (option == name) return value;
   return {};
@@ -41,20 +41,11 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
                                     Effect effect) {
   std::vector<std::string> changes;
   for (const ChangedOption& option : changed_options(before, now)) {
-    // why_not_bit_equal() and differing_options() compare the values in effect of these instead.
-    if (option.effect != effect || option.name == "ranks" || option.name == "threads" ||
-        option.name == "device" || option.name == "precision" || option.name == "exif" ||
-        option.name == "fit")
-      continue;
-    changes.push_back(text_of(option));
+    // why_not_bit_equal() and differing_options() compare the values in effect of the others.
+    if (option.effect == effect && std::ranges::count(options::kFoundOnResume, option.name) == 0)
+      changes.push_back(text_of(option));
   }
   return changes;
-}
-
-// What follows from the length of a run stays as it was when the run becomes longer.
-void keep_by_length(const SavedRun& saved, TrainConfig& config) {
-  for (const std::string& option : std::exchange(config.optimization.recipe.by_length, {}))
-    set_option(config, option, value_of(saved.options, option));
 }
 
 [[noreturn]] void refuse(const std::string& folder, const std::vector<std::string>& reasons,
@@ -67,12 +58,14 @@ void keep_by_length(const SavedRun& saved, TrainConfig& config) {
 }
 
 std::vector<std::string> differing_options(const TrainConfig& config, const SavedRun& saved) {
+  const Settings settings = with_checkpoint(config.settings, saved.options);
   OptionTexts before = saved.options;
-  for (auto& [name, text] : before)  // a value is compared with what the run had settled
-    if (std::ranges::count(config.given, name) > 0 && !saved.options_in_effect.empty())
-      text = value_of(saved.options_in_effect, name);
-  std::vector<std::string> differences =
-      changes_of(before, config.effective_options, Effect::kResult);
+  if (!saved.options_in_effect.empty())
+    for (const Setting& setting : settings)
+      for (auto& [name, text] : before)  // a given value is compared with what the run had found
+        if (setting.is_given() && setting.option->name == name)
+          text = value_of(saved.options_in_effect, name);
+  std::vector<std::string> differences = changes_of(before, settings.texts(), Effect::kResult);
   if (const std::optional<Precision> now = config.optimization.precision;
       now && precision_name(*now) != saved.precision)
     differences.push_back("--precision was " + saved.precision + " and is now " +
@@ -85,15 +78,15 @@ std::vector<std::string> differing_options(const TrainConfig& config, const Save
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0) -
                       (saved.progress.automatic ? 1 : 0);  // epoch 1 fitted the head
   const OptimizationConfig& length = config.optimization;
-  if ((length.steps == 0 || length.epochs_given) && length.epochs < reached)
+  if ((length.steps == 0 || settings.is_given(options::kEpochs)) && length.epochs < reached)
     differences.push_back(
         formatted("--epochs is %d, but the run has reached epoch %d", length.epochs, reached));
   return differences;
 }
 
-bool is_finished(const OptionTexts& options, const SavedRun& saved) {
+bool is_finished(const Settings& settings, const SavedRun& saved) {
   return !saved.finished.empty() &&
-         value_of(options, "epochs") == value_of(saved.options, "epochs");
+         settings.text(options::kEpochs) == value_of(saved.options, options::kEpochs);
 }
 
 // The record ends after the model is written, so a run killed in between has only the model. If the
@@ -135,8 +128,8 @@ void compare_in_effect(const SavedRun& saved, const Plan& plan,
   if (saved.options_in_effect.empty()) return;
   for (const ChangedOption& option :
        changed_options(saved.options_in_effect, plan.options_in_effect))
-    if (option.name == "auto" || option.name == "augment" ||
-        (option.name == "epochs" && plan.stop.length.steps > 0))
+    if (option.name == options::kAuto || option.name == options::kAugment ||
+        (option.name == options::kEpochs && plan.stop.length.steps > 0))
       differences.push_back(text_of(option));
 }
 
@@ -327,10 +320,8 @@ std::string open_newest(const CheckpointConfig& asked, FoundCheckpoint& found,
 
 }  // namespace
 
-FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log) {
-  CheckpointConfig& asked = config.checkpoint;
-  asked.path = world.broadcast(asked.path);
-  asked.is_temporary = world.broadcast(asked.is_temporary);
+FoundCheckpoint find_checkpoint(const TrainConfig& config, World& world, Log& log) {
+  const CheckpointConfig& asked = config.checkpoint;
   FoundCheckpoint found;
   if (asked.path.empty()) return found;
   std::optional<Checkpoint> newest;
@@ -338,24 +329,19 @@ FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log) {
   const std::string text = world.from_leader(
       [&]() -> std::string { return open_newest(asked, found, newest, misfit, log); });
   misfit = world.broadcast(misfit);
-  const TrainConfig before = config;
   world.agree([&] {
     if (text.empty()) return;
     ResumePoint point{parse_saved_run(text), std::move(newest)};
     const auto removed = removed_settings(point.run.options);
     if (!removed.empty() && !asked.may_start_over())
       refuse(asked.path, removed, "use the version that wrote it, " + point.run.machine.version);
-    keep_by_length(point.run, config);
     const auto differences = removed.empty() ? differing_options(config, point.run) : removed;
     if (!differences.empty() && !asked.may_start_over()) refuse(asked.path, differences);
     misfit = joined(differences, "; ");
-    point.is_finished = is_finished(config.effective_options, point.run);
+    point.is_finished = is_finished(config.settings, point.run);
     found.resume = std::move(point);
   });
-  if (!misfit.empty()) {
-    config = before;
-    found.start_over(misfit);
-  }
+  if (!misfit.empty()) found.start_over(misfit);
   if (!found.resume) return found;
   const ResumePoint& point = *found.resume;
   found.resume->is_complete =

@@ -40,9 +40,8 @@ struct FoundCheckpoint {
 // before any input is read. Throws Error kUserError if options that affect the result differ,
 // naming all of them, if there are complete checkpoints of which none can be used, or if there is
 // no checkpoint with --resume require; also throws as CheckpointFolder. If nobody asked for the
-// checkpoints, they are set aside instead. In `config`, what follows from the length of the run
-// becomes that of the checkpoint.
-FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log);
+// checkpoints, they are set aside instead.
+FoundCheckpoint find_checkpoint(const TrainConfig& config, World& world, Log& log);
 
 // Makes the same checks for what was read and planned: the model, the data, the global batch. If
 // nobody asked for the checkpoints, returns why they do not fit, the same on all ranks. A

@@ -392,7 +392,8 @@ class FeatureRun {
     const std::string ended = "ended the fit of the last layer";
     run_.console.warning("--time-limit " + plan_.stop.time_limit_word + " " + ended + " after " +
                          duration_text(fit_seconds_) + ", before it was done: give more time.");
-    run_.log.choose({"time-limit", "", ended + "; a repeated run ends it", /*has_line=*/true});
+    run_.log.repeat_with(
+        run_.log.settings().found(options::kTimeLimit, "", ended + "; a repeated run ends it"));
   }
 
   // The ranks wait for rank 0, which has all features.
@@ -603,8 +604,8 @@ void record_automatic(Run& run) {
   found.reason = reason(run);
   run.log.decided(found);
   if (found.tuned_epoch == 0 && run.stop->is_out_of_time())
-    run.log.set_choices(
-        choices_of_frozen_alone(run.log.choices(), "--time-limit left no time for fine-tuning"));
+    run.log.repeat_with(settings_of_frozen_alone(run.log.settings(), run.config.settings,
+                                                 "--time-limit left no time for fine-tuning"));
 }
 
 FrozenSeconds train_on_features(Run& run, ImageModel& model) {

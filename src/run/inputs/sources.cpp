@@ -469,16 +469,16 @@ ScanPlan scan_plan(int num_threads, Log& log) {
           }};
 }
 
-void write_split(const OutputConfig& output, const Sources& sources, Log& log) {
-  if (!collects_outputs()) set_aside(output.log_path, "split");
+void write_split(const TrainConfig& config, const Sources& sources, Log& log) {
+  const std::filesystem::path folder = config.output.log_path;
+  if (!collects_outputs()) set_aside(folder, "split");
   if (!sources.split) return;
   log.info("split:            " + sources.split->summary);
-  const std::filesystem::path folder = output.log_path;
   try {
     make_folders(folder);
     write_file_durably(folder / kSplitFileName, sources.split->csv);
   } catch (const Error& fault) {
-    if (output.log_path_given) throw;
+    if (config.settings.is_given(options::kLogPath)) throw;
     log.warning(std::string("the split was not written: ") + fault.what());
   }
 }

@@ -145,6 +145,6 @@ ScanPlan scan_plan(int num_threads, Log& log);
 // Logs how --data-path was split, and writes split.csv into the log folder unless another program
 // is writing its record there. For rank 0; does nothing if nothing was split. Throws Error
 // kFailedToWriteOutputs if the user named the folder.
-void write_split(const OutputConfig& output, const Sources& sources, Log& log);
+void write_split(const TrainConfig& config, const Sources& sources, Log& log);
 
 }  // namespace kiln

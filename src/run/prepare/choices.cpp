@@ -37,11 +37,6 @@ std::string scalar(const std::string& text) {
   return quoted + '"';
 }
 
-const Choice* find_choice(const std::vector<Choice>& choices, const std::string& option) {
-  const auto found = std::ranges::find(choices, option, &Choice::option);
-  return found == choices.end() ? nullptr : &*found;
-}
-
 // The file of an earlier run is kept, like its record, until this run has finished an epoch.
 class RepeatFile : public RunSink {
  public:
@@ -79,18 +74,13 @@ class RepeatFile : public RunSink {
 
 }  // namespace
 
-void choose(std::vector<Choice>& choices, Choice choice) {
-  std::erase_if(choices, [&](const Choice& earlier) { return earlier.option == choice.option; });
-  choices.push_back(std::move(choice));
+void add_found_lines(const Settings& settings, TextPairs& plan) {
+  for (const std::string_view name : options::kOwnLine)
+    if (const Setting& setting = settings.of(name); setting.is_found())
+      plan.emplace_back(name, setting.text + " (" + setting.reason + ")");
 }
 
-void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan) {
-  for (const Choice& choice : choices)
-    if (!choice.has_line)
-      plan.emplace_back(choice.option, choice.value + " (" + choice.reason + ")");
-}
-
-std::optional<Choice> weights_choice(const std::string& given, const std::string& path) {
+std::optional<Setting> found_weights(const std::string& given, const std::string& path) {
   const std::string shown = without_secrets(given);
   std::string reason = shown == given ? "" : "downloaded from " + shown;
   const std::string file = file_and_part(path).first;
@@ -99,83 +89,46 @@ std::optional<Choice> weights_choice(const std::string& given, const std::string
   } catch (const std::system_error&) {  // reading the weights will report why
   }
   if (reason.empty()) return {};
-  return Choice{"weights", shown == given ? given : path, reason, /*has_line=*/true};
+  return found_for_train(options::kWeights, shown == given ? given : path, reason);
 }
 
-void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, int kept_side,
-                   int num_ranks) {
-  const OptimizationConfig& asked = config.optimization;
-  const auto in_epoch = static_cast<double>(std::max<std::int64_t>(1, steps_per_epoch));
-  double epochs = asked.epochs;
-  if (!asked.epochs_given && asked.steps > 0) epochs = static_cast<double>(asked.steps) / in_epoch;
-  if (asked.time_limit_s > 0) epochs = std::min<double>(epochs, kUsualEpochsInTime);
-  const ExchangePlan& exchange = config.ranks.exchange;
-  // Either one step at a larger rate, or a step of each.
-  const double of_ranks = exchange.kind->sums_ranks ? asked.lr_scaling.of(num_ranks)
-                                                    : exchange.num_training_ranks(num_ranks);
-  for (const auto& [option, text] :
-       modern_by_length(asked, epochs, epochs * in_epoch, kept_side, of_ranks))
-    if (std::ranges::count(asked.recipe.by_length, option) > 0 &&
-        (option != "mixup" || asked.batch_size % 2 == 0))
-      set_option(config, option, text);
+OptionTexts texts_in_effect(const Settings& asked, const Settings& settings, int epochs) {
+  Settings in_effect = asked;
+  for (const std::string_view name : options::kRecordedAsFound)
+    if (settings.of(name).is_found()) in_effect = in_effect.replaced(settings.of(name));
+  if (epochs > 0) in_effect = in_effect.found(options::kEpochs, std::to_string(epochs), "");
+  return in_effect.texts();
 }
 
-OptionTexts options_in_effect(OptionTexts options, const std::vector<Choice>& choices, int epochs) {
-  for (auto& [name, text] : options) {
-    for (const char* settled : {"auto", "augment", "learning-rate"})
-      if (const Choice* choice = find_choice(choices, name); choice && name == settled)
-        text = choice->value;
-    if (name == "epochs" && epochs > 0) text = std::to_string(epochs);
-  }
-  return options;
-}
-
-OptionTexts given_options(const TrainConfig& config) {
-  OptionTexts options = config.effective_options;
-  std::erase_if(options, [&](const auto& option) {
-    return std::ranges::count(config.given, option.first) == 0;
-  });
-  return options;
-}
-
-RepeatedRun repeated_run(const TrainConfig& config, std::vector<Choice> choices) {
-  RepeatedRun run{given_options(config), std::move(choices)};
-  std::erase_if(run.options, [command = find_command("train")](const auto& option) {
-    return find_option(*command, option.first)->is_for_one_run;
-  });
-  return run;
-}
-
-std::string config_text(const RepeatedRun& run) {
+std::string config_text(const Settings& settings,
+                        const std::function<bool(const Setting&)>& is_kept) {
   std::string text;
-  const CommandInfo& command = *find_command("train");
-  for (const Option& option : command.options) {
-    const Choice* choice = find_choice(run.choices, option.name);
-    const auto given = std::ranges::find(run.options, option.name, &OptionTexts::value_type::first);
-    if (choice != nullptr) {
-      text += (choice->value.empty() ? "# " + option.name + ": "
-                                     : option.name + ": " + scalar(choice->value) + "  # ") +
-              printable(choice->reason) + "\n";
-    } else if (given != run.options.end()) {
-      const bool is_secret = given->second.find("?…") != given->second.npos;
-      text += is_secret ? "# " + option.name + ": " + printable(given->second) +
+  for (const Setting& setting : settings) {
+    const std::string &name = setting.option->name, &value = setting.text;
+    if (setting.is_found()) {
+      text += (value.empty() ? "# " + name + ": " : name + ": " + scalar(value) + "  # ") +
+              printable(setting.reason) + "\n";
+    } else if (setting.is_given() && is_kept(setting)) {
+      const bool is_secret = value.find("?…") != value.npos;
+      text += is_secret ? "# " + name + ": " + printable(value) +
                               ", give it again: the omitted part may be a secret\n"
-                        : option.name + ": " + scalar(given->second) + "\n";
+                        : name + ": " + scalar(value) + "\n";
     }
   }
   return text;
 }
 
-std::string repeat_text(const RepeatedRun& run) {
-  const bool is_equal = run.why_not_equal.empty();
+std::string repeat_text(const Settings& settings, const std::string& why_not_equal) {
+  const bool is_equal = why_not_equal.empty();
   return std::string(is_equal ? "# Reproduces this run bit for bit, with the same program, data "
                                 "and kind of machine\n# (on a GPU, if both run with "
                                 "--deterministic):\n"
                               : "# Repeats this run, but not bit for bit: ") +
-         run.why_not_equal + (is_equal ? "" : ":\n") +
+         why_not_equal + (is_equal ? "" : ":\n") +
          "#   kiln train --config repeat.yaml --trained-model-path DIR --log-path LOGS\n"
          "# Paths are relative to the folder it was started in.\n" +
-         config_text(run);
+         config_text(settings,
+                     [](const Setting& setting) { return !setting.option->is_for_one_run; });
 }
 
 std::unique_ptr<RunSink> make_repeat_file(const std::filesystem::path& path,

@@ -55,8 +55,10 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
 // What is given, with all that --recipe sets instead of it.
 std::string repeating_command(const TrainConfig& config) {
   std::string line = "kiln train";
-  for (const auto& [name, value] : given_options(config))
-    if (name != "recipe") line += " --" + name + " " + shell_word(value);
+  for (const Setting& setting : config.settings)
+    if (const std::string& name = setting.option->name;
+        setting.is_given() && name != options::kRecipe)
+      line += " --" + name + " " + shell_word(setting.text);
   return line;
 }
 
@@ -191,7 +193,7 @@ void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& pla
   std::string line = "kiln";
   for (const std::string& word : config.ranks.arguments)
     line += " " + shell_word(without_secrets(word));
-  if (std::ranges::count(config.given, "checkpoint-path") > 0) line += " --resume never";
+  if (config.settings.is_given(options::kCheckpointPath)) line += " --resume never";
   plan.emplace_back("better start",
                     "`" + line +
                         " --weights torchvision` begins with torchvision's trained network" +
@@ -242,30 +244,31 @@ void plan_features(const OptimizationConfig& config, const Run& run, TextPairs& 
 
 // Adds a line with --recipe and the effective value of each of its options; none if all of them are
 // the designer's.
-void plan_recipe(const OptimizationConfig& config, const OptionTexts& options, TextPairs& plan) {
-  const CommandInfo& command = *find_command("train");
+void plan_recipe(const TrainConfig& asked, TextPairs& plan) {
+  const OptimizationConfig& config = asked.optimization;
   const std::string& recipe = config.recipe.name;
-  const bool is_for_fewer = !config.recipe.by_length.empty() && config.time_limit_s > 0 &&
-                            config.epochs > kUsualEpochsInTime;
+  const bool is_for_fewer =
+      std::ranges::any_of(asked.settings,
+                          [](const Setting& one) { return one.origin == Origin::kLength; }) &&
+      config.time_limit_s > 0 && config.epochs > kUsualEpochsInTime;
   std::string text =
       recipe + (is_for_fewer ? formatted(", as for %d epochs:", kUsualEpochsInTime) : ":");
   bool is_plain = recipe == "designer";
   // Options of other groups come last: other lines show them, so they are no reason for this one.
-  const std::string& group = find_option(command, "recipe")->group;
+  const std::string& group = asked.settings.of(options::kRecipe).option->group;
   for (const bool is_of_group : {true, false})
-    for (const Option& option : command.options) {
-      const auto used = std::find_if(options.begin(), options.end(),
-                                     [&](const auto& one) { return one.first == option.name; });
-      if (!option.is_of_recipe || (option.group == group) != is_of_group || used == options.end())
-        continue;
-      text += " --" + option.name + " " + used->second;
-      if (is_of_group && used->second != option.default_text) is_plain = false;
+    for (const Setting& used : asked.settings) {
+      const Option& option = *used.option;
+      if (!option.is_of_recipe || (option.group == group) != is_of_group) continue;
+      text += " --" + option.name + " " + used.text;
+      if (is_of_group && used.text != option.default_text) is_plain = false;
     }
   if (!is_plain) plan.emplace_back("recipe", std::move(text));
 }
 
-void plan_epochs(const OptimizationConfig& config, const Run& run, TextPairs& lines) {
+void plan_epochs(const Run& run, TextPairs& lines) {
   const Plan& plan = run.plan;
+  const OptimizationConfig& config = run.config.optimization;
   const double peak = plan.recipe.schedule.peak;
   if (plan.is_automatic)
     lines.emplace_back(
@@ -292,11 +295,12 @@ void plan_epochs(const OptimizationConfig& config, const Run& run, TextPairs& li
     steps += formatted("; learning rate of the last layer %g", peak * factor);
   lines.emplace_back("plan", std::move(steps));
   if (is_limited) lines.emplace_back(kTimeLimitLabel, run.stop->time_text());
-  plan_recipe(config, plan.options, lines);
+  plan_recipe(run.config, lines);
   plan_balance(config, run, lines);
 }
 
-TextPairs plan_of(const TrainConfig& config, const Run& run, long long num_parameters) {
+TextPairs plan_of(const Run& run, long long num_parameters) {
+  const TrainConfig& config = run.config;
   TextPairs plan;
   plan_data(run.sources, run.plan.pixels, plan);
   plan_model(!config.data.network.weights.empty(), run, num_parameters, plan);
@@ -305,14 +309,15 @@ TextPairs plan_of(const TrainConfig& config, const Run& run, long long num_param
   if (run.plan.uses_features)
     plan_features(config.optimization, run, plan);
   else
-    plan_epochs(config.optimization, run, plan);
-  add_choice_lines(run.plan.choices, plan);
+    plan_epochs(run, plan);
+  add_found_lines(run.plan.settings, plan);
   return plan;
 }
 
 }  // namespace
 
-RunStart describe_run(const TrainConfig& config, const Run& run) {
+RunStart describe_run(const Run& run) {
+  const TrainConfig& config = run.config;
   const Plan& plan = run.plan;
   RunStart start;
   start.time = unix_seconds();
@@ -331,7 +336,7 @@ RunStart describe_run(const TrainConfig& config, const Run& run) {
   start.steps_per_epoch = plan.uses_features ? 0 : static_cast<int>(plan.division.steps_per_epoch);
   start.global_batch = static_cast<int>(plan.global_batch);
   start.data = data_record(config.data, run);
-  start.plan = plan_of(config, run, start.num_parameters);
+  start.plan = plan_of(run, start.num_parameters);
   for (const std::string& idle : idle_gpus(run.world, run.machine.device))
     start.plan.emplace_back("idle", idle + ": use `kiln train --ranks auto` to use all of them");
   return start;

@@ -30,6 +30,10 @@ long long num_images(const Sources& sources) {
   return static_cast<long long>(sources.train.samples.size() + sources.valid.samples.size());
 }
 
+void find(Plan& plan, std::string_view option, std::string text, std::string reason) {
+  plan.settings = plan.settings.found(option, std::move(text), std::move(reason));
+}
+
 // A clause that says why --auto True cannot be used; empty if it can.
 std::string hindrance(const Sources& sources, bool has_weights) {
   if (sources.train.is_stream()) return "the images of a stream cannot be read again";
@@ -45,15 +49,17 @@ struct Decision {
   bool is_on = false;
   std::string reason;
 };
-std::optional<Decision> decide_automatic(const AutoConfig& asked, const Sources& sources,
+std::optional<Decision> decide_automatic(const TrainConfig& config, const Sources& sources,
                                          World& world) {
-  if (asked.choice == AutoChoice::kNo && asked.why_not.empty()) return {};
+  const AutoChoice choice = config.optimization.automatic.choice;
+  const Setting& setting = config.settings.of(options::kAuto);
+  const std::string given = setting.is_given() ? "" : setting.reason;  // another option is
+  if (choice == AutoChoice::kNo && given.empty()) return {};
   // Rank 0 has built the network, and may be the only rank that has read the weights.
   const bool has_weights = world.broadcast(!sources.weights_text.empty());
-  const std::string why_not =
-      asked.why_not.empty() ? hindrance(sources, has_weights) : asked.why_not;
+  const std::string why_not = choice == AutoChoice::kNo ? given : hindrance(sources, has_weights);
   const std::string count = plural(num_images(sources), "image", "images");
-  if (asked.choice == AutoChoice::kYes) {
+  if (choice == AutoChoice::kYes) {
     world.agree([&] {
       if (!why_not.empty())
         throw Error(ErrorCode::kUserError,
@@ -72,20 +78,20 @@ std::optional<Decision> decide_automatic(const AutoConfig& asked, const Sources&
 }
 
 // Sets what --auto sets unless it was given.
-void settle_automatic(const OptimizationConfig& config, const Sources& sources, World& world,
-                      Plan& plan) {
-  const std::optional<Decision> decision = decide_automatic(config.automatic, sources, world);
+void settle_automatic(const TrainConfig& config, const Sources& sources, World& world, Plan& plan) {
+  const std::optional<Decision> decision = decide_automatic(config, sources, world);
   if (!decision) return;
   plan.is_automatic = decision->is_on;
-  choose(plan.choices, {"auto", decision->is_on ? "True" : "False", decision->reason});
+  find(plan, options::kAuto, decision->is_on ? "True" : "False", decision->reason);
   if (!decision->is_on) return;
-  if (config.automatic.sets_augment) {
+  if (!config.settings.is_given(options::kAugment)) {
     plan.pixels.train.augment = parse_augment("flip");
-    choose(plan.choices, {"augment", "flip", "--auto: for fine-tuning", /*has_line=*/true});
+    find(plan, options::kAugment, "flip", "--auto: for fine-tuning");
   }
-  if (!config.epochs_given && config.steps == 0 && config.time_limit_s == 0)
-    choose(plan.choices, {"epochs", std::to_string(config.epochs),
-                          "--auto: for fine-tuning, the default", /*has_line=*/true});
+  const OptimizationConfig& length = config.optimization;
+  if (!config.settings.is_given(options::kEpochs) && length.steps == 0 && length.time_limit_s == 0)
+    find(plan, options::kEpochs, std::to_string(length.epochs),
+         "--auto: for fine-tuning, the default");
 }
 
 // The learning rate where none is given, which suits the optimizer and the batch; without --auto,
@@ -94,13 +100,13 @@ double settled_rate(const TrainConfig& config, Plan& plan) {
   constexpr double kOfModern = 0.3;  // without its warm-up; measured in docs/recipes.md
   const OptimizationConfig& asked = config.optimization;
   const bool is_designers = !config.data.untrained_model_path.empty() && !plan.is_automatic;
-  if (!asked.automatic.sets_learning_rate || is_designers || plan.uses_features)
+  if (config.settings.is_given(options::kLearningRate) || is_designers || plan.uses_features)
     return asked.learning_rate;
   const KnownOptimizer& optimizer = *find_optimizer(asked.recipe.optimizer);
   const int images = asked.batch_size * asked.accumulate;
   const std::string text = formatted("%.2g", kOfModern * optimizer.modern_learning_rate(images));
-  choose(plan.choices, {"learning-rate", text,
-                        formatted("for %s and %d images a step", optimizer.name.data(), images)});
+  find(plan, options::kLearningRate, text,
+       formatted("for %s and %d images a step", optimizer.name.data(), images));
   return std::stod(text);
 }
 
@@ -126,33 +132,30 @@ void check_folds(const Plan& plan) {
                   ", or leave --folds out.");
 }
 
+bool is_default(const Setting& setting) {
+  return is_same_setting(*setting.option, setting.text, setting.option->default_text);
+}
+
 // Throws Error kUserError for options about training in epochs if there are none.
-void check_recipe_of_features(const RecipeConfig& recipe, const Plan& plan) {
+void check_recipe_of_features(const Settings& settings, const Plan& plan) {
   if (!plan.uses_features) return;
-  const std::vector<std::pair<const char*, bool>> given = {
-      {"optimizer", recipe.optimizer != "sgd"},
-      {"ema", recipe.ema > 0},
-      {"clip-norm", recipe.clip_norm > 0},
-      {"label-smoothing", recipe.label_smoothing > 0},
-      {"mixup", recipe.mixup > 0},
-      {"cutmix", recipe.cutmix > 0}};
-  for (const auto& [name, is_given] : given)
-    if (is_given)
+  for (const std::string_view name : options::kOfEpochsAlone)
+    if (!is_default(settings.of(name)))
       throw Error(
           ErrorCode::kUserError,
           "--" + std::string(name) +
               " applies to training in epochs, but with --freeze backbone and --augment none the "
               "last layer is fitted to features directly: use --augment flip, or leave --" +
-              name + " out.");
+              std::string(name) + " out.");
 }
 
-void warn_of_unused(const TrainConfig& config, Plan& plan) {
+void warn_of_unused(const Settings& settings, Plan& plan) {
   if (!plan.uses_features) return;
   std::vector<std::string> unused;
-  for (const char* name :
-       {"epochs", "steps", "patience", "learning-rate", "head-learning-rate", "lr-scaling",
-        "lr-schedule", "num-warmup-steps", "momentum", "weight-decay", "no-decay", "accumulate"})
-    if (std::ranges::count(config.changed, name) > 0) unused.push_back("--" + std::string(name));
+  for (const std::string_view name : options::kOfEpochs)
+    if (const Setting& setting = settings.of(name);
+        setting.origin >= Origin::kFile && !is_default(setting))
+      unused.push_back("--" + std::string(name));
   if (!unused.empty())
     plan.warnings.push_back(
         without_effect(unused,
@@ -182,14 +185,14 @@ void check_feature_memory(const Sources& sources, const ImageModel& model, const
 }
 
 // How many epochs the schedule has, by --epochs or --steps.
-Length length_of(const OptimizationConfig& config, const Plan& plan) {
+Length length_of(const OptimizationConfig& config, bool has_epochs, const Plan& plan) {
   Length length{.epochs = 1,
                 .first_epochs = plan.is_automatic ? 1 : 0,
                 .steps = config.steps,
                 .steps_per_epoch = plan.division.steps_per_epoch};
   if (plan.uses_features) {
     length.steps = 0;
-  } else if (config.steps == 0 || config.epochs_given) {
+  } else if (config.steps == 0 || has_epochs) {
     length.epochs = config.epochs;
   } else {
     length.epochs = length.epochs_for_steps();
@@ -265,21 +268,19 @@ PrecisionChoice precision_of(const PlanInputs& given, const Plan& plan, World& w
   return choice;
 }
 
-StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& options,
+StopRule stop_rule_of(const OptimizationConfig& config, const Settings& settings,
                       const Sources& sources, const World& world, const Plan& plan) {
   const int ranks = plan.division.has_own_valid ? 1 : world.size();
-  StopRule rule{.length = length_of(config, plan),
-                .time_limit_s = plan.uses_features ? 0 : config.time_limit_s,
-                .patience = config.patience,
-                .warmup_epochs = config.num_warmup_steps,
-                .is_automatic = plan.is_automatic,
-                .writes_checkpoints = plan.checkpoint.is_lasting(),
-                .validation_batches = std::ceil(static_cast<double>(sources.valid.samples.size()) /
-                                                ranks / config.batch_size),
-                .accumulate = config.accumulate};
-  for (const auto& [name, text] : options)
-    if (name == "time-limit") rule.time_limit_word = text;
-  return rule;
+  return {.length = length_of(config, settings.is_given(options::kEpochs), plan),
+          .time_limit_s = plan.uses_features ? 0 : config.time_limit_s,
+          .time_limit_word = settings.text(options::kTimeLimit),
+          .patience = config.patience,
+          .warmup_epochs = config.num_warmup_steps,
+          .is_automatic = plan.is_automatic,
+          .writes_checkpoints = plan.checkpoint.is_lasting(),
+          .validation_batches = std::ceil(static_cast<double>(sources.valid.samples.size()) /
+                                          ranks / config.batch_size),
+          .accumulate = config.accumulate};
 }
 
 LoadingPlan loading_of(const TrainConfig& config, const Machine& machine) {
@@ -293,68 +294,61 @@ LoadingPlan loading_of(const TrainConfig& config, const Machine& machine) {
           .silence = silence_limits(config.ranks)};
 }
 
-void add_size(const PixelPlan& pixels, std::vector<Choice>& choices) {
+void add_size(Plan& plan) {
+  const PixelPlan& pixels = plan.pixels;
   const ImageSize size = pixels.train.output;
   // The common size of all images cannot be given as --image-size: it need not be square, and
   // nothing is resized.
   if (pixels.train.short_side == 0)
-    choose(choices,
-           {"image-size", "", formatted("%dx%d, ", size.width, size.height) + pixels.size_reason,
-            /*has_line=*/true});
+    find(plan, options::kImageSize, "",
+         formatted("%dx%d, ", size.width, size.height) + pixels.size_reason);
   else
-    choose(choices, {"image-size", std::to_string(size.height), pixels.size_reason,
-                     /*has_line=*/true});
+    find(plan, options::kImageSize, std::to_string(size.height), pixels.size_reason);
 }
 
 // A normalization that comes with the weights has no name that the option accepts.
-void add_normalization(const PixelPlan& pixels, bool is_pretrained, std::vector<Choice>& choices) {
+void add_normalization(bool is_pretrained, Plan& plan) {
+  const PixelPlan& pixels = plan.pixels;
   const bool has_word =
       pixels.normalization_name == "half" || pixels.normalization_name == "imagenet";
-  choose(choices, {"normalization", has_word ? pixels.normalization_name : "",
-                   !pixels.normalization_reason.empty() ? pixels.normalization_reason
-                   : is_pretrained                      ? "set by the pretrained weights"
-                                                        : "the weights are not pretrained",
-                   /*has_line=*/true});
+  find(plan, options::kNormalization, has_word ? pixels.normalization_name : "",
+       !pixels.normalization_reason.empty() ? pixels.normalization_reason
+       : is_pretrained                      ? "set by the pretrained weights"
+                                            : "the weights are not pretrained");
 }
 
-void add_machine(const RanksConfig& config, const Device& device, World& world,
-                 std::vector<Choice>& choices) {
+void add_machine(const RanksConfig& config, const Device& device, World& world, Plan& plan) {
   if (config.device == DeviceChoice::kAuto)
-    choose(choices, {"device", device.is_cuda ? "cuda" : "cpu", device.description,
-                     /*has_line=*/true});
+    find(plan, options::kDevice, device.is_cuda ? "cuda" : "cpu", device.description);
   const std::vector<int> threads = world.gather(at::get_num_threads());
   const bool equal =
       std::adjacent_find(threads.begin(), threads.end(), std::not_equal_to<>()) == threads.end();
   if (config.threads == 0)
-    choose(choices, {"threads", equal ? std::to_string(threads.front()) : "",
-                     equal ? "one per processor" : "differs between ranks",
-                     /*has_line=*/true});
+    find(plan, options::kThreads, equal ? std::to_string(threads.front()) : "",
+         equal ? "one per processor" : "differs between ranks");
   if (world.size() == 1 || (config.launch && *config.launch > 0)) return;
   const bool on_one_host = world.local_size() == world.size();
   const std::string count = std::to_string(world.size());
-  choose(choices, {"ranks", on_one_host ? count : "",
-                   on_one_host ? "the processes of this run" : count + " on several hosts",
-                   /*has_line=*/true});
+  find(plan, options::kRanks, on_one_host ? count : "",
+       on_one_host ? "the processes of this run" : count + " on several hosts");
 }
 
-// Adds the choices that the options left open. A collective.
-void add_choices(const PlanInputs& given, World& world, Plan& plan) {
+// Adds what the options left open. A collective.
+void add_found(const PlanInputs& given, World& world, Plan& plan) {
   const TrainConfig& config = given.config;
-  if (config.data.image_size == 0) add_size(plan.pixels, plan.choices);
+  if (config.data.image_size == 0) add_size(plan);
   if (!config.data.fit)
-    choose(plan.choices, {"fit", fit_name(plan.pixels.train.fit),
-                          cut_text(plan.pixels.cut_away.value_or(0)), /*has_line=*/true});
+    find(plan, options::kFit, fit_name(plan.pixels.train.fit),
+         cut_text(plan.pixels.cut_away.value_or(0)));
   if (config.data.normalization == NormalizationChoice::kAuto)
-    add_normalization(plan.pixels, given.sources.spec().pretrained, plan.choices);
+    add_normalization(given.sources.spec().pretrained, plan);
   if (!config.optimization.precision)
-    choose(plan.choices,
-           {"precision", precision_name(plan.precision.precision), plan.precision.reason,
-            /*has_line=*/true});
-  add_machine(config.ranks, given.machine.device, world, plan.choices);
+    find(plan, options::kPrecision, precision_name(plan.precision.precision),
+         plan.precision.reason);
+  add_machine(config.ranks, given.machine.device, world, plan);
   if (plan.stop.time_limit_s > 0)
-    choose(plan.choices, {"epochs", std::to_string(plan.stop.length.epochs),
-                          "maximum: --time-limit decides after the first epoch",
-                          /*has_line=*/true});
+    find(plan, options::kEpochs, std::to_string(plan.stop.length.epochs),
+         "maximum: --time-limit decides after the first epoch");
 }
 
 }  // namespace
@@ -369,21 +363,22 @@ ModelOptions model_options(const Sources& sources) {
 }
 
 Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
-               std::vector<Choice> choices, World& world) {
+               const std::vector<Setting>& found, World& world) {
   const TrainConfig& config = given.config;
   const OptimizationConfig& optimization = config.optimization;
   const Sources& sources = given.sources;
   Plan plan;
-  plan.choices = std::move(choices);
+  plan.settings = config.settings;
+  for (const Setting& one : found) plan.settings = plan.settings.replaced(one);
   plan.folds = optimization.folds;
   plan.network = model_options(sources);
   plan.pixels = std::move(pixels);
   plan.division = std::move(division);
-  settle_automatic(optimization, sources, world, plan);
+  settle_automatic(config, sources, world, plan);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
   plan.precision = precision_of(given, plan, world);
   const double learning_rate = settled_rate(config, plan);
-  warn_of_unused(config, plan);
+  warn_of_unused(config.settings, plan);
   plan.loading = loading_of(config, given.machine);
   plan.recipe =
       recipe_of(optimization, learning_rate, config.ranks.exchange.num_summed_ranks(world.size()),
@@ -396,23 +391,24 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
     check_folds(plan);
     judge_of(sources.train)
         .check(sources, plan.uses_features && optimization.class_weights != ClassWeights::kNone);
-    check_recipe_of_features(optimization.recipe, plan);
+    check_recipe_of_features(config.settings, plan);
     check_feature_memory(sources, given.model, world, plan);
     check_step_memory(given.machine.device, given.model, world, plan, plan.warnings);
   });
   plan.recipe.loss.class_weights =
       class_weights_of(optimization.class_weights, sources, plan.division, world);
   plan.checkpoint = config.checkpoint;
-  plan.stop = stop_rule_of(optimization, config.effective_options, sources, world, plan);
+  plan.stop = stop_rule_of(optimization, config.settings, sources, world, plan);
   plan.recipe.schedule.steps_per_epoch = static_cast<int>(plan.division.steps_per_epoch);
   const Length& length = plan.stop.length;
   plan.recipe.schedule.epochs = length.epochs;
-  if (length.steps > 0 && !optimization.epochs_given && optimization.time_limit_s == 0)
+  if (length.steps > 0 && !config.settings.is_given(options::kEpochs) &&
+      optimization.time_limit_s == 0)
     plan.recipe.schedule.epochs =
         static_cast<double>(length.steps) / static_cast<double>(length.steps_per_epoch);
   world.agree([&] { check_steps(optimization, length); });
   if (given.resume)
-    keep_rates(given.resume->run, !optimization.automatic.sets_learning_rate, world.size(),
+    keep_rates(given.resume->run, config.settings.is_given(options::kLearningRate), world.size(),
                plan.recipe);
   plan.learning_rate = learning_rate;
   plan.keep = {optimization.save, optimization.best_by};
@@ -425,21 +421,20 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.sync_batch_norm = config.ranks.sync_batch_norm;
   plan.time_limit_s = optimization.time_limit_s;
   plan.output = config.output;
-  plan.options = config.effective_options;
-  add_choices(given, world, plan);
-  plan.options_in_effect = options_in_effect(
-      plan.options, plan.choices, plan.stop.length.steps > 0 ? plan.stop.length.epochs : 0);
+  plan.options = config.settings.texts();
+  add_found(given, world, plan);
+  plan.options_in_effect =
+      texts_in_effect(config.settings, plan.settings, length.steps > 0 ? length.epochs : 0);
   return plan;
 }
 
-std::vector<Choice> choices_of_frozen_alone(std::vector<Choice> choices,
-                                            const std::string& reason) {
-  for (const char* unused : {"epochs", "steps", "learning-rate"})
-    std::erase_if(choices, [&](const Choice& choice) { return choice.option == unused; });
-  choose(choices, {"auto", "False", reason});
-  choose(choices, {"freeze", "backbone", reason});
-  choose(choices, {"augment", "none", "features are computed without augmentation"});
-  return choices;
+Settings settings_of_frozen_alone(Settings settings, const Settings& asked,
+                                  const std::string& reason) {
+  for (const std::string_view unused : {options::kEpochs, options::kSteps, options::kLearningRate})
+    settings = settings.replaced(asked.of(unused));
+  return settings.found(options::kAuto, "False", reason)
+      .found(options::kFreeze, "backbone", reason)
+      .found(options::kAugment, "none", "features are computed without augmentation");
 }
 
 }  // namespace kiln

@@ -57,9 +57,9 @@ struct Plan {
   double time_limit_s = 0;  // as given; it does not end the fit of a head alone as `stop` does
   OutputConfig output;
   CheckpointConfig checkpoint;
-  OptionTexts options;  // all, as given, and with what --auto has set
-  OptionTexts options_in_effect;
-  std::vector<Choice> choices;        // made by this run; rank 0 logs them
+  OptionTexts options;                // as asked for
+  OptionTexts options_in_effect;      // see texts_in_effect()
+  Settings settings;                  // with what this run has found; rank 0 logs it
   std::vector<std::string> warnings;  // of memory
 };
 
@@ -79,9 +79,10 @@ ModelOptions model_options(const Sources& sources);
 // collective. Throws Error kUserError for options that do not fit each other or these images, and
 // kModuleOutOfMemory for steps that cannot fit.
 Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
-               std::vector<Choice> choices, World& world);
+               const std::vector<Setting>& found, World& world);
 
 // What --freeze backbone alone would have been given, after --auto left out fine-tuning.
-std::vector<Choice> choices_of_frozen_alone(std::vector<Choice> choices, const std::string& reason);
+Settings settings_of_frozen_alone(Settings settings, const Settings& asked,
+                                  const std::string& reason);
 
 }  // namespace kiln

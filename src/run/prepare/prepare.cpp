@@ -121,7 +121,7 @@ Machine choose_machine(const TrainConfig& config, World& world) {
     require_possible(config.optimization.precision, units_of(machine.device));
   });
   if (machine.device.is_cuda && ranks.deterministic) make_deterministic();
-  require_one_job(world, config.effective_options, machine.device);
+  require_one_job(world, config.settings, machine.device);
   world.agree([&] { check_exchange(ranks.exchange, world.size(), machine.device); });
   return machine;
 }
@@ -142,7 +142,7 @@ void use_processors(const TrainConfig& config, const std::optional<ResumePoint>&
 
 // What --model-name auto is, if the name of --weights does not tell: of the networks that so many
 // images can train, the largest that has time to see each 30 times.
-Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
+Setting network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
   struct Candidate {
     const char* name;
     std::size_t images;   // that it needs
@@ -167,7 +167,7 @@ Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
     const double seconds = candidate.core_seconds / cores * side * side / (224 * 224);
     if (time_limit_s == 0 || static_cast<double>(images) * seconds <= time_limit_s) break;
   }
-  return {"model-name", name, reason};
+  return found_for_train(options::kModelName, name, reason);
 }
 
 // What was read, and where results will go.
@@ -178,7 +178,8 @@ struct Read {
   std::unique_ptr<ImageModel> model;
   Fingerprints fingerprints;
   Outputs outputs;
-  std::vector<Choice> choices;
+  std::vector<Setting> found;
+  std::optional<TrainConfig> config = {};
   std::optional<Plan> plan = {};
   std::string misfit = {};  // why the checkpoint is none of this run; empty: it is
 };
@@ -200,8 +201,8 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
       const std::string given = std::exchange(weights, "");
       if (given.empty()) return;
       weights = resolve_weights(given, /*sha256=*/"", own.network.model_name, log);
-      if (std::optional<Choice> choice = weights_choice(given, weights))
-        choose(read.choices, std::move(*choice));
+      if (std::optional<Setting> found = found_weights(given, weights))
+        read.found.push_back(std::move(*found));
     });
     sources = read_sources(own, problems, static_cast<std::uint64_t>(optimization.random_seed),
                            scan_plan(machine.loader_threads.first, log), valid_stream);
@@ -260,16 +261,17 @@ void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
 Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>& resume,
                     const OpenFile& valid_stream, const Machine& machine, World& world, Log& log) {
   DataConfig part = part_of_rank(config.data, resume, world);
-  std::optional<Choice> network;
+  std::optional<Setting> network;
   if (std::string& name = part.network.model_name; name == kAutoNetwork)
     name = world.from_leader([&] {
       network = resume
-                    ? Choice{"model-name", resume->run.model, "as before"}
+                    ? found_for_train(options::kModelName, resume->run.model, "as before",
+                                      Origin::kCheckpoint)
                     : network_for(part, config.optimization.time_limit_s, machine.device.is_cuda);
-      return network->value;
+      return network->text;
     });
   Read read = read_own(config, part, resume, valid_stream, machine, world, log);
-  if (network) choose(read.choices, *network);
+  if (network) read.found.push_back(*std::move(network));
   Sources& sources = read.sources;
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
     require_one_model(world, "--untrained-model-path '" + path + "'", read.fingerprints.model);
@@ -353,8 +355,8 @@ void open_loaders(const DataConfig& config, Run& run) {
 // Logs the run's plan and warns of anything that may be unintended. A resumed run also logs where
 // it resumes, and continues the record in its checkpoint. A collective. Throws as
 // RunLogger::resume().
-void begin_record(const TrainConfig& config, Run& run) {
-  const RunStart start = describe_run(config, run);
+void begin_record(Run& run) {
+  const RunStart start = describe_run(run);
   std::vector<std::string> warnings = plan_warnings(run.plan, run.sources);
   if (!run.resume) return run.log.start(start, warnings);
   const SavedRun& saved = run.resume->run;
@@ -378,23 +380,33 @@ MemoryUse memory_plan(const Run& run) {
           .on_gpu = run.machine.device.is_cuda};
 }
 
-// Reads the sources, and plans. A collective.
-Read read_and_plan(TrainConfig& config, const std::optional<ResumePoint>& resume,
+// The leader's checkpoints are those of all ranks.
+TrainConfig with_checkpoints_of_rank_0(TrainConfig config, World& world) {
+  config.checkpoint.path = world.broadcast(config.checkpoint.path);
+  config.checkpoint.is_temporary = world.broadcast(config.checkpoint.is_temporary);
+  return config;
+}
+
+// Reads the sources, binds what follows from their length, and plans. A collective.
+Read read_and_plan(const TrainConfig& asked, const std::optional<ResumePoint>& resume,
                    const OpenFile& valid_stream, const Machine& machine, World& world, Log& log) {
   Predecessor predecessor;
-  if (world.leads()) predecessor = Predecessor(config, resume ? resume->run.started : 0);
+  if (world.leads()) predecessor = Predecessor(asked, resume ? resume->run.started : 0);
   if (!predecessor.news().empty()) log.info(predecessor.news());
-  Read read = read_and_share(config, resume, valid_stream, machine, world, log);
+  Read read = read_and_share(asked, resume, valid_stream, machine, world, log);
   read.outputs.predecessor = std::move(predecessor);
   TransformSpec& pixels = read.pixels.train;
   // Images that are shown whole get no random crops either: as parts they would look larger.
   const int kept_side = pixels.fit != Fit::kCrop ? 1 : pixels.output.height;
-  follow_length(config, read.division.steps_per_epoch,
-                pixels.fit == Fit::kCrop && pixels.short_side > 0 ? 0 : kept_side, world.size());
-  pixels.augment = config.data.augment;
-  read.plan =
-      make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),
-                std::move(read.division), std::move(read.choices), world);
+  const Settings before =
+      resume ? with_checkpoint(asked.settings, resume->run.options) : asked.settings;
+  read.config =
+      bound(asked, with_length(before, asked, read.division.steps_per_epoch,
+                               pixels.fit == Fit::kCrop && pixels.short_side > 0 ? 0 : kept_side,
+                               world.size()));
+  pixels.augment = read.config->data.augment;
+  read.plan = make_plan({*read.config, machine, resume, read.sources, *read.model},
+                        std::move(read.pixels), std::move(read.division), read.found, world);
   if (resume)
     read.misfit = check_resumed(resume->run, *read.plan, read.sources, read.fingerprints, world);
   return read;
@@ -402,12 +414,11 @@ Read read_and_plan(TrainConfig& config, const std::optional<ResumePoint>& resume
 
 }  // namespace
 
-std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
+std::unique_ptr<Run> prepare(const TrainConfig& given, World& world, Log& log) {
   world.enter("starting", /*patient=*/true);
-  Machine machine = choose_machine(config, world);
-  TrainConfig asked = config;
+  Machine machine = choose_machine(given, world);
+  const TrainConfig config = with_checkpoints_of_rank_0(given, world);
   FoundCheckpoint found = find_checkpoint(config, world, log);
-  asked.checkpoint = config.checkpoint;
   if (found.resume && found.resume->is_finished && found.resume->is_complete) {
     log.info("This run has already finished; its model is in '" + config.output.trained_model_path +
              "': there is nothing to do.");
@@ -421,7 +432,6 @@ std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
       read_and_plan(config, found.resume, valid_stream, machine, world, log);
   if (const std::string misfit = opened->misfit; !misfit.empty()) {
     opened.reset();  // its locks
-    config = std::move(asked);
     found.start_over(misfit);
     opened.emplace(read_and_plan(config, found.resume, valid_stream, machine, world, log));
   }
@@ -431,10 +441,11 @@ std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
   world.agree([&] {
     if (!world.leads()) return;
     set_best_aside(config.output.log_path, found.resume ? found.resume->run.started : 0, log);
-    write_split(config.output, read.sources, log);
+    write_split(config, read.sources, log);
   });
   return std::unique_ptr<Run>(new Run{.world = world,
                                       .console = log,
+                                      .config = *std::move(read.config),
                                       .machine = std::move(machine),
                                       .plan = *std::move(read.plan),
                                       .sources = std::move(read.sources),
@@ -482,18 +493,17 @@ long long bytes_of_copies(const TrainState& state, bool writes_checkpoints) {
 }
 
 // A run may have been resumed before with other options, which no checkpoint remembers.
-RepeatedRun repetition_of(const TrainConfig& config, const Run& run) {
-  RepeatedRun repeated = repeated_run(config, run.plan.choices);
-  repeated.why_not_equal = run.plan.exchange.kind->why_not_repeatable;
-  if (repeated.why_not_equal.empty() && run.resume)
-    repeated.why_not_equal = formatted(
-        "it was resumed, and these are the options of its last part\n# (where all parts "
-        "had the same, the bits are the same; its learning rate rose to %g)",
-        run.plan.recipe.schedule.peak);
-  return repeated;
+std::string why_not_repeatable(const Run& run) {
+  const std::string_view why = run.plan.exchange.kind->why_not_repeatable;
+  if (!why.empty() || !run.resume) return std::string(why);
+  return formatted(
+      "it was resumed, and these are the options of its last part\n# (where all parts "
+      "had the same, the bits are the same; its learning rate rose to %g)",
+      run.plan.recipe.schedule.peak);
 }
 
-void begin(const TrainConfig& config, Run& run) {
+void begin(Run& run) {
+  const TrainConfig& config = run.config;
   const Plan& plan = run.plan;
   connect(config.ranks, run);
   make_state(run);
@@ -515,9 +525,9 @@ void begin(const TrainConfig& config, Run& run) {
                       "classes.");
   });
   install_stop_signals();
-  run.log.repeat_with(repetition_of(config, run));
+  run.log.repeat_with(plan.settings, why_not_repeatable(run));
   run.stop.emplace(plan.stop, run.world, run.clock, state, run.console, run.log);
-  begin_record(config, run);
+  begin_record(run);
   run.log.watch_memory(memory_plan(run));
   run.checkpoints.emplace(run);
   run.stop->begin(/*is_resumed=*/run.resume.has_value());

@@ -16,12 +16,11 @@ namespace kiln {
 // builds the model and decides how to train it. All errors of a stage (ranks, checkpoint, sources)
 // are reported together. Null, with a line in the log, if an earlier process completed this run and
 // wrote its model. A collective. The world and the log must outlive the run.
-// `config` changes as find_checkpoint() says.
-std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log);
+std::unique_ptr<Run> prepare(const TrainConfig& given, World& world, Log& log);
 
 // Sets up what the steps need: communicators, loaders, the state and its record. Every rank starts
 // with rank 0's weights or from the checkpoint. A collective.
-void begin(const TrainConfig& config, Run& run);
+void begin(Run& run);
 
 // A copy of the network with the same weights, ready to train.
 std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const Run& run);
@@ -32,6 +31,6 @@ std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const Run& run
 long long bytes_of_copies(const TrainState& state, bool writes_checkpoints);
 
 // What the record says of the run before its first step (description.cpp). A collective.
-RunStart describe_run(const TrainConfig& config, const Run& run);
+RunStart describe_run(const Run& run);
 
 }  // namespace kiln

@@ -21,18 +21,17 @@ constexpr std::size_t kMaxNamed = 8;  // of ranks that differ
 // Facts that must be equal on all ranks: a name, its value, the next name...
 using Facts = std::vector<std::string>;
 
-Facts facts_of(const OptionTexts& options) {
+Facts facts_of(const Settings& settings) {
   // Unless --shard-by is rank, hosts may have different data paths.
-  const bool has_shards = std::any_of(options.begin(), options.end(), [](const auto& option) {
-    return option.first == "shard-by" && option.second != "rank";
-  });
+  const bool has_shards = settings.text(options::kShardBy) != "rank";
   Facts facts = {"version", std::string(program_version())};
-  for (const auto& [name, value] : options) {
-    const bool may_differ = find_option(*find_command("train"), name)->may_differ ||
-                            (has_shards && name.ends_with("-data-path"));
+  for (const Setting& setting : settings) {
+    const Option& option = *setting.option;
+    const bool may_differ =
+        option.may_differ || (has_shards && option.name.ends_with("-data-path"));
     // Collectives depend on whether it is given.
-    const char* const given = value.empty() ? "not given" : "given";
-    facts.insert(facts.end(), {"--" + name, may_differ ? given : value});
+    const char* const given = setting.text.empty() ? "not given" : "given";
+    facts.insert(facts.end(), {"--" + option.name, may_differ ? given : setting.text});
   }
   return facts;
 }
@@ -100,9 +99,9 @@ std::vector<std::string> idle_gpus(World& world, const Device& device) {
   return world.leads() ? find_idle_gpus(devices) : std::vector<std::string>{};
 }
 
-void require_one_job(World& world, const OptionTexts& options, const Device& device) {
+void require_one_job(World& world, const Settings& settings, const Device& device) {
   if (world.size() == 1) return;
-  const std::vector<Facts> facts = world.gather_on_rank_0(facts_of(options));
+  const std::vector<Facts> facts = world.gather_on_rank_0(facts_of(settings));
   const std::vector<RankDevice> devices = gather_devices(world, device);
   world.agree([&] {
     if (!world.leads()) return;

@@ -18,7 +18,7 @@ namespace kiln {
 
 // Rejects ranks with different versions, options or kinds of device, more ranks than GPUs, and two
 // ranks on one GPU. Throws Error kUserError on rank 0, naming all ranks and differences.
-void require_one_job(World& world, const OptionTexts& options, const Device& device);
+void require_one_job(World& world, const Settings& settings, const Device& device);
 
 // `place`: the option and path of the model that every rank has read; `print`: its fingerprint.
 // Throws Error kInvalidModelDirectory on rank 0 if another rank has another one.

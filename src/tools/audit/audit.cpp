@@ -331,7 +331,7 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   record.time = unix_seconds();
   record.data_path = config.data_path;
   record.valid_data_path = config.valid_data_path;
-  record.options = config.effective_options;
+  record.options = config.settings.texts();
   record.versions = versions(parts.inference.device().is_cuda);
   record.device = parts.inference.device().description;
   record.precision = precision_name(parts.inference.precision());

@@ -75,7 +75,7 @@ void require_printed_result() {
 
 std::optional<std::filesystem::path> place_of_error_info(const Invocation& invocation) {
   const bool may_write =
-      invocation.problems.empty() || invocation.log_path_given || is_run_of_azure_ml();
+      invocation.problems.empty() || invocation.is_log_path_asked || is_run_of_azure_ml();
   if (invocation.log_path.empty() || !may_write) return std::nullopt;
   return error_info_path(invocation.log_path);
 }

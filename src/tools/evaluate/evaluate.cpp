@@ -601,7 +601,7 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
   const SampleTable& samples = parts.set.samples;
   EvaluationRecord record{.time = unix_seconds(),
                           .data_path = config.data_path,
-                          .options = config.effective_options,
+                          .options = config.settings.texts(),
                           .versions = versions(parts.inference.device().is_cuda),
                           .device = parts.inference.device().description,
                           .precision = precision_name(parts.inference.precision()),

@@ -84,7 +84,7 @@ class MpiLog {
                   "The log file " + quoted_path(path_) + " cannot be written: " +
                       system_words(errno) + ". Set --log-path to a writable folder.");
     } catch (const Error&) {
-      if (config.log_path_given) throw;
+      if (config.settings.is_given(options::kLogPath)) throw;
     }
     log.warning("the folder '" + config.log_path + "' is not writable, so there is no " +
                 "70_mpi_log.txt; use --log-path to choose another");
@@ -407,15 +407,15 @@ bool open_driver_log(const std::string& log_path, bool given, Process& process) 
   }
 }
 
-std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::string& log_path,
-                                      bool log_path_given) {
+std::optional<LaunchConfig> launch_of(const TrainConfig& config) {
+  const RanksConfig& ranks = config.ranks;
   if (!ranks.launch || is_launched() || !needs_launch(*ranks.launch, ranks.device))
     return std::nullopt;
   return LaunchConfig{.ranks = *ranks.launch,
                       .device = ranks.device,
-                      .log_path = log_path,
-                      .log_path_given = log_path_given,
-                      .rank_arguments = ranks.arguments};
+                      .log_path = config.output.log_path,
+                      .rank_arguments = ranks.arguments,
+                      .settings = config.settings};
 }
 
 int run(const LaunchConfig& config, Process& process) {

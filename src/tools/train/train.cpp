@@ -41,7 +41,8 @@ void join_world(const TrainConfig& config, Process& process) {
     if (world.leads()) lock_log_folder(config.output.log_path, process);
   });
   world.agree([&] {
-    if (!open_driver_log(config.output.log_path, config.output.log_path_given, process))
+    if (!open_driver_log(config.output.log_path, config.settings.is_given(options::kLogPath),
+                         process))
       process.error_info.reset();
   });
 }
@@ -50,9 +51,11 @@ void log_start(const TrainConfig& config, Process& process) {
   const char* azure_run = std::getenv("AZUREML_RUN_ID");
   process.log.info(std::string(program_version()) + ", train" +
                    (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
-  if (!config.overridden.empty() && process.world.leads()) process.log.warning(config.overridden);
-  if (process.world.leads())
-    for (const std::string& note : config.notes) process.log.info(note);
+  if (!process.world.leads()) return;
+  const Setting& file = config.settings.of(options::kConfig);
+  if (!file.reason.empty())
+    process.log.warning("The --config file '" + file.text + "' " + file.reason);
+  for (const std::string& line : first_lines(config.settings)) process.log.info(line);
 }
 
 // Makes sure that nobody takes an earlier run's model for that of this run, which has written none.
@@ -72,9 +75,7 @@ void log_older_model(const OutputConfig& output, Process& process) {
 }  // namespace
 
 int run(const TrainConfig& config, Process& process) {
-  if (const auto launch =
-          launch_of(config.ranks, config.output.log_path, config.output.log_path_given))
-    return run(*launch, process);
+  if (const auto launch = launch_of(config)) return run(*launch, process);
   if (config.ranks.deterministic && config.ranks.device != DeviceChoice::kCpu)
     keep_cublas_deterministic();
   join_world(config, process);

@@ -104,14 +104,14 @@ TrialOutcome outcome_of(const RunRecord& run, const TrialPlan& plan) {
 
 }  // namespace
 
-std::string settings_text(const Settings& settings) {
+std::string settings_text(const Trial& settings) {
   std::string text;
   for (const auto& [option, value] : settings)
     text += (text.empty() ? "" : ", ") + option + " " + value;
   return text.empty() ? "as given" : text;
 }
 
-Settings changed(Settings base, const Settings& changes) {
+Trial changed(Trial base, const Trial& changes) {
   for (const auto& change : changes) {
     std::erase_if(base, [&](const auto& old) { return old.first == change.first; });
     base.push_back(change);
@@ -119,8 +119,8 @@ Settings changed(Settings base, const Settings& changes) {
   return base;
 }
 
-std::optional<Settings> Search::next() const {
-  if (!has_begun_) return Settings{};
+std::optional<Trial> Search::next() const {
+  if (!has_begun_) return Trial{};
   if (knob_ == knobs_.size()) return std::nullopt;
   return changed(base_, knobs_[knob_].candidates[candidate_]);
 }

@@ -16,16 +16,16 @@
 namespace kiln {
 
 // Options, named without dashes, and their values, in addition to those of the job itself.
-using Settings = std::vector<std::pair<std::string, std::string>>;
+using Trial = std::vector<std::pair<std::string, std::string>>;
 
 // "threads 2, loader-threads 1", "as given".
-std::string settings_text(const Settings& settings);
+std::string settings_text(const Trial& settings);
 
 // A kind of setting, such as the number of threads.
 struct Knob {
   std::string name;
-  std::vector<Settings> candidates;  // besides the job's own
-  std::string not_tried = {};        // why there are no candidates
+  std::vector<Trial> candidates;  // besides the job's own
+  std::string not_tried = {};     // why there are no candidates
 };
 
 struct TrialResult {
@@ -40,12 +40,12 @@ class Search {
   explicit Search(std::vector<Knob> knobs) : knobs_(std::move(knobs)) {}
 
   // What to try next: first the job unchanged. Empty if everything has been tried.
-  std::optional<Settings> next() const;
+  std::optional<Trial> next() const;
   // Reports the result of the last next(). A candidate is adopted if it is at least 3 % faster,
   // which is more than two trials of the same settings differ.
   void note(const TrialResult& result);
 
-  const Settings& best() const { return best_; }
+  const Trial& best() const { return best_; }
   double best_rate() const { return best_rate_; }
   double first_rate() const { return first_rate_; }
 
@@ -53,13 +53,13 @@ class Search {
   std::vector<Knob> knobs_;
   bool has_begun_ = false;
   std::size_t knob_ = 0, candidate_ = 0;
-  Settings base_;  // the best of the knobs before this one
-  Settings best_;
+  Trial base_;  // the best of the knobs before this one
+  Trial best_;
   double best_rate_ = 0, first_rate_ = 0;
 };
 
 // `base` with `changes` applied.
-Settings changed(Settings base, const Settings& changes);
+Trial changed(Trial base, const Trial& changes);
 
 struct TrialPlan {
   std::vector<std::string> words;    // [0] is the program's path

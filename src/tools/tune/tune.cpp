@@ -38,20 +38,21 @@ TemporaryFolder scratch_folder() try {
                                                     ". Set TMPDIR to a writable folder.");
 }
 
-// The job, without its outputs, and without what --recipe sets, which may follow from how long it
-// trains.
-RepeatedRun job_of(const TrainConfig& config, std::vector<Choice> choices = {}) {
-  RepeatedRun job{given_options(config), std::move(choices)};
-  std::erase_if(job.options, [&, command = find_command("train")](const auto& one) {
-    const bool is_kept = one.first == "recipe" || one.first == "time-limit" ||
-                         !find_option(*command, one.first)->is_for_one_run;
-    return !is_kept || std::ranges::count(config.of_recipe, one.first) > 0;
+// The job with what the trials have found, without its outputs, and without what --recipe sets,
+// which may follow from how long it trains.
+std::string text_of_job(const TrainConfig& config, const Trial& best = {}) {
+  Settings job = config.settings;
+  for (const auto& [option, value] : best) job = job.found(option, value, "kiln tune");
+  return config_text(job, [](const Setting& setting) {
+    const Option& option = *setting.option;
+    return setting.origin != Origin::kRecipe &&
+           (!option.is_for_one_run || option.name == options::kRecipe ||
+            option.name == options::kTimeLimit);
   });
-  return job;
 }
 
-bool has(const Settings& settings, const std::string& option) {
-  return std::ranges::count(settings, option, &Settings::value_type::first) > 0;
+bool has(const Trial& settings, const std::string& option) {
+  return std::ranges::count(settings, option, &Trial::value_type::first) > 0;
 }
 
 // The settings that may be varied. Those that the user has chosen are left alone.
@@ -87,7 +88,7 @@ std::vector<Knob> knobs_of(const TuneConfig& config) {
       loader_threads.candidates.push_back({{"loader-threads", std::to_string(count)}});
   std::vector<Knob> knobs = {precision, ranks, threads, loader_threads};
   for (Knob& knob : knobs)
-    if (std::ranges::count(config.train.given, knob.name) > 0) knob = {knob.name, {}, "given"};
+    if (config.train.settings.is_given(knob.name)) knob = {knob.name, {}, "given"};
   return knobs;
 }
 
@@ -95,15 +96,15 @@ class Tuner {
  public:
   Tuner(const TuneConfig& config, Log& log)
       : config_(config), log_(log), job_file_(scratch_.path() / "job.yaml") {
-    write_file_durably(job_file_, config_text(job_of(config.train)));
+    write_file_durably(job_file_, text_of_job(config.train));
   }
 
   // The fastest settings; empty if a stop signal ended the search.
-  std::optional<Settings> run() {
+  std::optional<Trial> run() {
     const std::vector<Knob> knobs = knobs_of(config_);
     Search search(knobs);
     log_.info(formatted("%8s  %8s  %10s  settings", "images/s", "ratio", "memory"));
-    while (const std::optional<Settings> settings = search.next()) {
+    while (const std::optional<Trial> settings = search.next()) {
       const TrialOutcome outcome = measure(*settings);
       if (outcome.was_stopped) return std::nullopt;
       tell(*settings, outcome.result, search.first_rate());
@@ -117,7 +118,7 @@ class Tuner {
       if (!knob.not_tried.empty())
         log_.info("Not tried: " + knob.name + " (" + knob.not_tried + ").");
     const bool is_faster = confirm(search);
-    const Settings best = same_learning(is_faster ? search.best() : Settings());
+    const Trial best = same_learning(is_faster ? search.best() : Trial());
     log_larger_batches(best, is_faster ? search.best_rate() : search.first_rate());
     if (stop_signal() != 0) return std::nullopt;
     return best;
@@ -125,11 +126,11 @@ class Tuner {
 
   // `settings` with the learning rate that has the lowest loss after the same number of steps.
   // Empty if a stop signal ended the search.
-  std::optional<Settings> learning_rate(const Settings& settings) {
-    Settings best;
+  std::optional<Trial> learning_rate(const Trial& settings) {
+    Trial best;
     double least = std::numeric_limits<double>::infinity();
     for (const double factor : {0.1, 0.3, 1.0, 3.0, 10.0}) {
-      Settings rate = {{"learning-rate", formatted("%.3g", learning_rate_ * factor)}};
+      Trial rate = {{"learning-rate", formatted("%.3g", learning_rate_ * factor)}};
       if (has(settled_, "auto")) rate.insert(rate.end(), settled_.front());
       const TrialOutcome outcome = measure(changed(settings, rate));
       if (outcome.was_stopped) return std::nullopt;
@@ -155,17 +156,17 @@ class Tuner {
   }
 
   // Smaller batches learn with the rates of the job as given.
-  Settings same_learning(const Settings& settings) const {
+  Trial same_learning(const Trial& settings) const {
     return has(settings, "ranks") ? changed(settled_, settings) : settings;
   }
 
-  TrialOutcome measure(const Settings& settings) const {
+  TrialOutcome measure(const Trial& settings) const {
     TrialPlan plan{.words = {fs::read_symlink("/proc/self/exe").string(), "train", "--config",
                              job_file_.string()},
                    .log_path = scratch_.path() / "logs",
                    .model_path = scratch_.path() / "model",
                    .steps = config_.steps};
-    Settings all = same_learning(settings);
+    Trial all = same_learning(settings);
     all.emplace_back("trained-model-path", plan.model_path.string());
     all.emplace_back("log-path", plan.log_path.string());
     all.emplace_back("print-freq", "5");
@@ -177,7 +178,7 @@ class Tuner {
     return run_trial(plan, [] { return stop_signal() != 0; });
   }
 
-  void tell(const Settings& settings, const TrialResult& result, double first_rate) {
+  void tell(const Trial& settings, const TrialResult& result, double first_rate) {
     if (!result.fault.empty()) {
       log_.info(formatted("%8s  %8s  %10s  ", "-", "-", "-") + settings_text(settings) + ": " +
                 result.fault);
@@ -212,7 +213,7 @@ class Tuner {
   }
 
   // Logs larger batches that fit and are faster, for users who accept a different result.
-  void log_larger_batches(const Settings& settings, double rate) {
+  void log_larger_batches(const Trial& settings, double rate) {
     std::string batch = std::to_string(config_.train.optimization.batch_size);
     for (const auto& [option, value] : settings)
       if (option == "batch-size") batch = value;
@@ -232,7 +233,7 @@ class Tuner {
   TemporaryFolder scratch_ = scratch_folder();
   fs::path job_file_;
   double learning_rate_ = 0;  // of the job as given
-  Settings settled_;
+  Trial settled_;
 };
 
 // What one trial reads from a stream would be missing in the next.
@@ -254,18 +255,16 @@ int run(const TuneConfig& config, Process& process) {
   require_writable(config.output_path);
   install_stop_signals();
   Tuner tuner(config, process.log);
-  std::optional<Settings> best = tuner.run();
+  std::optional<Trial> best = tuner.run();
   if (best && config.learning_rates) best = tuner.learning_rate(*best);
   if (!best) {
     process.log.info("Stopped: nothing was written.");
     return 128 + stop_signal();
   }
-  std::vector<Choice> choices;
-  for (const auto& [option, value] : *best) choose(choices, {option, value, "kiln tune"});
   write_file_durably(config.output_path,
                      "# The job with the fastest settings that `kiln tune` found on this machine:\n"
                      "#   kiln train --config FILE --trained-model-path DIR\n" +
-                         config_text(job_of(config.train, std::move(choices))));
+                         text_of_job(config.train, *best));
   process.log.info("Wrote " + quoted_path(config.output_path) + ": " + settings_text(*best) + ".");
   return 0;
 }

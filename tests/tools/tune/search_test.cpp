@@ -13,16 +13,16 @@ TEST(TuneSearch, TriesEachKindWithTheBestOfThoseBefore) {
   Search search({{"threads", {{{"threads", "1"}}, {{"threads", "4"}}}},
                  {"ranks", {}, "no mpirun"},
                  {"loader-threads", {{{"loader-threads", "1"}}}}});
-  EXPECT_EQ(search.next(), Settings{});
+  EXPECT_EQ(search.next(), Trial{});
   search.note(rate(100));
-  EXPECT_EQ(search.next(), (Settings{{"threads", "1"}}));
+  EXPECT_EQ(search.next(), (Trial{{"threads", "1"}}));
   search.note(rate(50));
-  EXPECT_EQ(search.next(), (Settings{{"threads", "4"}}));
+  EXPECT_EQ(search.next(), (Trial{{"threads", "4"}}));
   search.note(rate(150));
-  EXPECT_EQ(search.next(), (Settings{{"threads", "4"}, {"loader-threads", "1"}}));
+  EXPECT_EQ(search.next(), (Trial{{"threads", "4"}, {"loader-threads", "1"}}));
   search.note(rate(151));
   EXPECT_EQ(search.next(), std::nullopt);
-  EXPECT_EQ(search.best(), (Settings{{"threads", "4"}})) << "1 % more is chance";
+  EXPECT_EQ(search.best(), (Trial{{"threads", "4"}})) << "1 % more is chance";
   EXPECT_EQ(search.best_rate(), 150);
   EXPECT_EQ(search.first_rate(), 100);
 }
@@ -34,19 +34,19 @@ TEST(TuneSearch, AFaultIsNeverTheBest) {
   failed.fault = "out of memory";
   search.note(failed);
   EXPECT_EQ(search.next(), std::nullopt);
-  EXPECT_EQ(search.best(), Settings{});
+  EXPECT_EQ(search.best(), Trial{});
 }
 
 TEST(TuneSearch, NothingToTryIsTheJobAsItIs) {
   Search search({});
-  EXPECT_EQ(search.next(), Settings{});
+  EXPECT_EQ(search.next(), Trial{});
   search.note(rate(10));
   EXPECT_EQ(search.next(), std::nullopt);
   EXPECT_EQ(settings_text(search.best()), "as given");
 }
 
 TEST(TuneSearch, LaterChangesReplaceEarlierOnes) {
-  const Settings base = {{"batch-size", "32"}, {"ranks", "2"}};
+  const Trial base = {{"batch-size", "32"}, {"ranks", "2"}};
   EXPECT_EQ(settings_text(changed(base, {{"batch-size", "16"}})), "ranks 2, batch-size 16");
 }
 
