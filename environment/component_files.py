@@ -132,7 +132,7 @@ def azure(component, version, image):
         elif option["canvas"] in (*OUTPUTS, "checkpoints"):
             outputs += lines_of(option, {"type": "uri_folder", "mode": "rw_mount"})
             words += azure_words(option, "outputs")
-    text = f"""# Printed by `kiln describe --format component`.
+    text = f"""# Made by environment/generate.py.
 $schema: https://azuremlschemas.azureedge.net/latest/commandComponent.schema.json
 type: command
 name: kiln_{canvas_name(component.name)}
@@ -197,7 +197,7 @@ def kubeflow(component, version, image):
             outputs += '- name: metrics\n  type: Metrics\n  description: "Metrics of the run."\n'
             value = "{executorInput: null}"
         arguments += f"    - --{option['name']}\n    - {value}\n" if value else ""
-    return f"""# Printed by `kiln describe --format kubeflow`.
+    return f"""# Made by environment/generate.py.
 name: {quoted("Kiln " + component.name)}
 description: {quoted(component.summary)}
 metadata:
