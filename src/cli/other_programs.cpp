@@ -137,81 +137,79 @@ std::string meant_value(const std::string& usual, const Option& option, const st
   return "";
 }
 
-class Translation {
- public:
-  Translation(const CommandInfo& command, const std::vector<std::string>& words)
-      : command_(command), words_(words) {}
+// The words of a command line, one after the other.
+struct Translation {
+  const CommandInfo& command;
+  const std::vector<std::string>& words;
+  std::size_t next = 0;   // the first word is the command's
+  OptionTexts line = {};  // the name of what has none is empty
+  std::vector<std::string> missing = {};
 
   std::string text() {
-    while (++next_ < words_.size()) take(words_[next_]);
-    std::string line = "type `kiln " + command_.name;
-    for (const auto& [name, value] : line_)
-      line += (name.empty() ? "" : " --" + name) + (value.empty() ? "" : " " + shell_word(value));
-    return line + "`." +
-           (missing_.empty() ? "" : " Kiln has nothing like " + joined(missing_, ", ") + ".");
+    while (++next < words.size()) take(words[next]);
+    std::string typed = "type `kiln " + command.name;
+    for (const auto& [name, value] : line)
+      typed += (name.empty() ? "" : " --" + name) + (value.empty() ? "" : " " + shell_word(value));
+    return typed + "`." +
+           (missing.empty() ? "" : " Kiln has nothing like " + joined(missing, ", ") + ".");
   }
 
- private:
   void take(const std::string& word) {
-    const std::optional<TypedWord> typed = split_word(command_, word);
-    const Option* own = typed ? find_option(command_, typed->name) : nullptr;
+    const std::optional<TypedWord> typed = split_word(command, word);
+    const Option* own = typed ? find_option(command, typed->name) : nullptr;
     if (own == nullptr)
-      return typed && is_foreign(command_, typed->name) ? take_foreign(*typed) : add("", word);
+      return typed && is_foreign(command, typed->name) ? take_foreign(*typed) : add("", word);
     if (!own->repeatable)
-      std::erase_if(line_, [&](auto& other) { return other.first == own->name; });
+      std::erase_if(line, [&](auto& other) { return other.first == own->name; });
     const bool is_switch = own->kind == ValueKind::kSwitch || own->kind == ValueKind::kFlag;
     add(own->name, value_of(*typed, is_switch));
   }
 
-  bool has_value() const { return next_ + 1 < words_.size() && !is_dashed(words_[next_ + 1]); }
+  bool has_value() const { return next + 1 < words.size() && !is_dashed(words[next + 1]); }
 
   // A switch has a number or a boolean at most.
   std::string value_of(const TypedWord& typed, bool is_switch) {
     if (typed.value || !has_value()) return typed.value.value_or("");
-    const std::string& next = words_[next_ + 1];
-    if (is_switch && !is_number(next) && !has_word("true false", in_small_letters(next))) return "";
-    return words_[++next_];
+    const std::string& word = words[next + 1];
+    if (is_switch && !is_number(word) && !has_word("true false", in_small_letters(word))) return "";
+    return words[++next];
   }
 
   void take_foreign(const TypedWord& typed) {
-    const ForeignWords& row = *find_foreign(command_, typed.name);
+    const ForeignWords& row = *find_foreign(command, typed.name);
     const std::string usual = row.value, marked = typed.name + "=";
-    const Option* option = find_option(command_, row.option);
+    const Option* option = find_option(command, row.option);
     const bool is_switch = !has_word(row.words, marked) && (option == nullptr || !usual.empty());
     const std::string given = value_of(typed, is_switch);
-    while (is_switch && is_number(given) && has_value() && is_number(words_[next_ + 1])) ++next_;
+    while (is_switch && is_number(given) && has_value() && is_number(words[next + 1])) ++next;
     if (option == nullptr)
-      return missing_.push_back(typed.shown + (usual.empty() ? "" : " (" + usual + ")"));
+      return missing.push_back(typed.shown + (usual.empty() ? "" : " (" + usual + ")"));
     const bool is_zero = option->name == "augment" && has_word("0 0.0", given);
     if (is_zero || in_small_letters(given) == "false") return;
-    const ForeignWords* exact = find_foreign(command_, typed.name, given);
+    const ForeignWords* exact = find_foreign(command, typed.name, given);
     const std::string value = meant_value(exact->value, *option, given);
     if (value.empty() && option->kind != ValueKind::kModelName)
-      missing_.push_back(typed.shown +
-                         (typed.shown[0] != '-' || given.empty() ? "" : " " + excerpt(given)));
-    // The first path of a command is typed without a name.
-    const bool is_bare =
-        option->positional && option->instead.empty() && option->canvas != Canvas::kDataOut;
+      missing.push_back(typed.shown +
+                        (typed.shown[0] != '-' || given.empty() ? "" : " " + excerpt(given)));
+    // A command's first path is typed without a name, unless the line has another one.
+    const auto path = std::ranges::find(line, "", &OptionTexts::value_type::first);
+    const bool is_bare = option->positional && option->instead.empty() &&
+                         option->canvas != Canvas::kDataOut &&
+                         (option->repeatable || path == line.end() || path->second == value);
     const std::string name = is_bare ? "" : option->name;
-    const auto same = std::ranges::find(line_, name, &OptionTexts::value_type::first);
-    if (name == "run-path" && same != line_.end())
+    const auto same = std::ranges::find(line, name, &OptionTexts::value_type::first);
+    if (name == "run-path" && same != line.end())
       same->second = has_word(kNameInProject, typed.name) ? same->second + "/" + value
                                                           : value + "/" + same->second;
-    else if (!value.empty() && (same == line_.end() || option->repeatable))
+    else if (!value.empty() && (same == line.end() || option->repeatable))
       add(name, value);
   }
 
   // The same path once.
   void add(const std::string& name, const std::string& value) {
-    if (!name.empty() || std::ranges::count(line_, OptionTexts::value_type("", value)) == 0)
-      line_.emplace_back(name, value);
+    if (!name.empty() || std::ranges::count(line, OptionTexts::value_type("", value)) == 0)
+      line.emplace_back(name, value);
   }
-
-  const CommandInfo& command_;
-  const std::vector<std::string>& words_;
-  std::size_t next_ = 0;  // the first word is the command's
-  OptionTexts line_;      // the name of what has none is empty
-  std::vector<std::string> missing_;
 };
 
 }  // namespace
@@ -244,7 +242,7 @@ std::string foreign_option(const CommandInfo& command, std::string_view name) {
 }
 
 std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words) {
-  return Translation(command, words).text();
+  return Translation{command, words}.text();
 }
 
 }  // namespace kiln
