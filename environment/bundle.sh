@@ -152,11 +152,7 @@ else
   "$environment/older_systems.py" "$out/lib"
   "$environment/components.py" "$root" "$arrow" "$origins" "$out"
   cp "$environment/../LICENSE" "$out/"
-  mkdir -p "$out"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
-  "$build/kiln" describe --format man >"$out/share/man/man1/kiln.1"
-  "$build/kiln" describe --format bash >"$out/share/bash-completion/completions/kiln"
-  "$build/kiln" describe --format zsh >"$out/share/zsh/site-functions/_kiln"
-  "$build/kiln" describe --format fish >"$out/share/fish/vendor_completions.d/kiln.fish"
+  cp -r "$build/share" "$out/"
   mkdir -p "$out/setup"
   cp "$environment"/image/* "$environment/packages-run.txt" "$out/setup/"
   (cd "$out" && find . -type f ! -name checksum -print0 | sort -z | xargs -0 sha256sum | sha256sum >checksum)

@@ -76,9 +76,10 @@ const CommandInfo* meant_command(std::string name) {
 Invocation refuse_command(const std::string& name, Words words) {
   const std::string text = "'" + excerpt(name) + "' is not a command of kiln";
   if (name == "man" || name == "completion" || name == "completions") {
-    const std::string shell = words.size() > 1 ? words[1] : "bash";
-    return refusal(text + ": type `kiln describe --format " +
-                   (name == "man" ? "man" : shell_word(shell)) + "`.");
+    const RemovedWord* file =
+        find_removed("describe", "format", name == "man" ? name : words.back());
+    if (file == nullptr) file = find_removed("describe", "format", "bash");
+    return refusal(text + ": " + std::string(file->instead) + ".");
   }
   // `yolo classify train`: the last one is the command.
   while (words.size() > 1 && (words[0] == "yolo" || words[0] == "classify") &&

@@ -123,27 +123,14 @@ CommandInfo compare_command() {
       check_compare);
 }
 
-CommandInfo describe_command(const std::vector<std::string>& names) {
+CommandInfo describe_command() {
   return command<DescribeConfig>(
-      "describe",
-      "Print a command's options as a component file, schema or table; or those of all commands as "
-      "a manual page or completions.",
-      "--format FORMAT [options]",
-      {opt(&DescribeConfig::format, "format",
-           one_of({"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics", "man",
-                   "bash", "zsh", "fish"}),
+      "describe", "Print every command and option, or the metrics of a run, as JSON.",
+      "--format FORMAT",
+      {opt(&DescribeConfig::format, "format", one_of({"json", "sagemaker-metrics"}),
            {kReporting, kRequired},
-           "component: Azure ML component. kubeflow: Kubeflow Pipelines component. json-schema: "
-           "schema of a --config file. markdown: table of options. sagemaker-metrics: "
-           "MetricDefinitions that match train's epoch line. man: the manual page. bash, zsh, "
-           "fish: completions of that shell."),
-       opt(&DescribeConfig::command, "command", one_of(names), kReporting,
-           "The command to describe; or, for component files, fine-tune: train with weights and "
-           "one folder of images.")
-           .shown_as("COMMAND"),
-       opt(&DescribeConfig::image, "image", free_text("IMAGE"), kReporting,
-           "Container image of a component, with registry and tag. Default: kiln, tagged with this "
-           "version.")});
+           "json: commands, options and what these accept. sagemaker-metrics: MetricDefinitions "
+           "that match train's epoch line.")});
 }
 
 }  // namespace kiln

@@ -16,19 +16,13 @@ namespace {
 namespace po = boost::program_options;
 
 std::vector<CommandInfo> build_table() {
-  std::vector<CommandInfo> commands = {
+  return {
       train_command(),           score_command(),   serve_command(),     evaluate_command(),
       audit_command(),           export_command(),  launch_command(),    tune_command(),
       init_model_command(),      convert_command(), split_command(),     transform_init_command(),
       transform_apply_command(), pack_command(),    demo_data_command(), watch_command(),
-      inspect_command(),         report_command(),  compare_command(),
+      inspect_command(),         report_command(),  compare_command(),   describe_command(),
   };
-  std::vector<std::string> names;
-  names.reserve(commands.size() + 1);
-  for (const CommandInfo& command : commands) names.push_back(command.name);
-  names.emplace_back(kFineTune);
-  commands.push_back(describe_command(names));
-  return commands;
 }
 
 // Of lines of help.
@@ -198,6 +192,18 @@ const Option* find_option(const CommandInfo& command, std::string_view name) {
         (!option.port_name.empty() && same_name(option.port_name, name)))
       return &option;
   return nullptr;
+}
+
+std::string meant_option(const CommandInfo& command, std::string_view name) {
+  if (is_foreign(command, name)) return foreign_option(command, name);
+  std::string word(name);
+  std::ranges::replace(word, '_', '-');
+  std::vector<std::string> names;
+  for (const Option& option : command.options) {
+    names.push_back(option.name);
+    if (!option.port_name.empty()) names.push_back(option.port_name);
+  }
+  return closest(word, names);
 }
 
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b) {

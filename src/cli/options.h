@@ -1,7 +1,7 @@
 // What the rows of commands and options are made of, which *_options.cpp and train_rows.cpp have:
-// parsing, range checks, help, and the output of `kiln describe` (component files, schemas, the
-// tables of docs/) are generated from them. They do not know what executes a command (see
-// tools/commands.h), so they need neither LibTorch nor MPI.
+// parsing, range checks, help, and the output of `kiln describe` are generated from them, and of
+// that component files, completions, the tables of docs/ (environment/generate.py). They do not
+// know what executes a command (see tools/commands.h), so they need neither LibTorch nor MPI.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace kiln {
 
 struct Given;
 
-enum class ValueKind {
+enum class ValueKind {  // tools/describe has their names
   kText,
   kPath,  // as local_path() reads it
   kInteger,

@@ -1,11 +1,11 @@
 // The words of other training programs, and the line of Kiln that stands for a line of theirs.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <sstream>
 
 #include "base/text.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -15,15 +15,14 @@ namespace {
 struct ForeignWords {
   const char* words;   // one that ends in = takes a value, whatever that looks like
   const char* option;  // empty: Kiln has none
-  // Empty: the word's own value. X: X, unless the word has a value. =X: X in any case. G=X…: X if
-  // the word's value, or the first of several, is G; there is nothing for another. Without an
-  // option: what Kiln does about it; may be empty.
+  // Empty: the word's own value. X: X, unless the word has a value. =X: X in any case; none if X is
+  // empty. Without an option: what Kiln does about it; may be empty.
   const char* value = "";
   const char* commands = "";  // those that the row is for; empty: all
+  const char* given = "";     // the word's values, or the first of several, that the row is for
 };
 
 constexpr const char* kNameInProject = "experiment name";  // the folder is in --project's
-constexpr const char* kFixedSchedules = "its schedules are fixed";
 
 constexpr ForeignWords kForeignWords[] = {
     {"lr lr0", "learning-rate"},
@@ -55,10 +54,13 @@ constexpr ForeignWords kForeignWords[] = {
     {"val-dir valid val", "valid-data-path"},
     {"val-split validation-split valid-pct", "valid-fraction"},
     {"time", "time-limit"},
+    {"opt", "optimizer", "=sgd", "", "sgd_nesterov"},
     {"opt", "optimizer"},
     {"wd", "weight-decay"},
-    {"norm-weight-decay=", "no-decay", "0=norm-and-bias 0.0=norm-and-bias"},
+    {"norm-weight-decay=", "no-decay", "=norm-and-bias", "", "0 0.0"},
+    {"norm-weight-decay=", "no-decay", "="},
     {"clip-grad clip-grad-norm", "clip-norm"},
+    {"sched lr-scheduler", "lr-schedule", "=cosine", "", "cosineannealinglr"},
     {"sched lr-scheduler", "lr-schedule"},
     {"cos-lr", "lr-schedule", "=cosine"},
     {"smoothing", "label-smoothing"},
@@ -70,8 +72,13 @@ constexpr ForeignWords kForeignWords[] = {
     {"hflip scale ratio", "augment", "=standard"},
     {"aa= auto-augment= reprob random-erase", "augment", "=strong"},
     {"color-jitter", "augment", "=crop,flip,color"},
-    {"crop-mode=", "fit", "center=crop squash=stretch border=pad"},
-    {"mean std", "normalization", "0.5=half 0.485=imagenet 0.229=imagenet"},
+    {"crop-mode=", "fit", "=crop", "", "center"},
+    {"crop-mode=", "fit", "=stretch", "", "squash"},
+    {"crop-mode=", "fit", "=pad", "", "border"},
+    {"crop-mode=", "fit", "="},
+    {"mean std", "normalization", "=half", "", "0.5"},
+    {"mean std", "normalization", "=imagenet", "", "0.485 0.229"},
+    {"mean std", "normalization", "="},
     {"eval-metric", "best-by"},
     {"conf threshold", "min-confidence"},
     {"topk", "top-k"},
@@ -85,8 +92,8 @@ constexpr ForeignWords kForeignWords[] = {
     {"val-split=", "", "give the folder that has train and val"},
     {"drop drop-path dropout drop-rate", ""},
     {"crop-pct", "", "--eval-resize is the crop divided by it"},
-    {"lrf min-lr warmup-lr lr-step-size lr-gamma lr-warmup-decay", "", kFixedSchedules},
-    {"lr-warmup-method= decay-rate decay-epochs", "", kFixedSchedules},
+    {"lrf min-lr warmup-lr lr-step-size lr-gamma lr-warmup-decay", "", "its schedules are fixed"},
+    {"lr-warmup-method= decay-rate decay-epochs", "", "its schedules are fixed"},
     {"channels-last pin-mem dist-bn= cache-dataset", "", "it does so by itself"},
     {"interpolation=", "", "it is bilinear, antialiased"},
     {"checkpoint-hist start-epoch", "", "--checkpoint-path keeps two, and resumes"},
@@ -95,25 +102,22 @@ constexpr ForeignWords kForeignWords[] = {
     {"verbose v", "", "it always says what it does"},
 };
 
-bool has_word(const char* words, std::string_view name, bool* has_value = nullptr) {
+// An empty list has every word.
+bool has_word(const std::string& words, std::string_view word) {
   std::istringstream in(words);
-  for (std::string word; in >> word;) {
-    const bool marked = word.ends_with('=');
-    if (marked) word.pop_back();
-    if (!same_name(word, name)) continue;
-    if (has_value != nullptr) *has_value = marked;
-    return true;
-  }
-  return false;
+  return words.empty() || std::any_of(std::istream_iterator<std::string>(in), {},
+                                      [&](const std::string& one) { return same_name(one, word); });
 }
 
 // nullptr: no other program's.
-const ForeignWords* find_foreign(const CommandInfo& command, std::string_view name) {
-  for (const ForeignWords& row : kForeignWords) {
-    if (*row.commands != '\0' && !has_word(row.commands, command.name)) continue;
-    if (*row.option != '\0' && find_option(command, row.option) == nullptr) continue;
-    if (has_word(row.words, name)) return &row;
-  }
+const ForeignWords* find_foreign(const CommandInfo& command, const std::string& name,
+                                 const std::string& value = "") {
+  const std::string given = in_small_letters(value.substr(0, value.find(',')));
+  for (const ForeignWords& row : kForeignWords)
+    if ((has_word(row.words, name) || has_word(row.words, name + "=")) &&
+        (*row.option == '\0' || find_option(command, row.option) != nullptr) &&
+        has_word(row.commands, command.name) && has_word(row.given, given))
+      return &row;
   return nullptr;
 }
 
@@ -121,162 +125,97 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789.") == text.npos;
 }
 
-bool is_boolean(const std::string& text, std::string_view which) {
-  return in_small_letters(text) == which;
-}
-
-bool is_valid(const Option& option, const std::string& text) {
-  try {
-    return !text.empty() && (!option.same_value || option.same_value(option, text, text));
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-// The X of G=X…; empty: none.
-std::string paired(std::string_view pairs, const std::string& given) {
-  std::istringstream in{std::string(pairs)};
-  for (std::string pair; in >> pair;) {
-    const std::string key = pair.substr(0, pair.find('='));
-    if (given == key || given.starts_with(key + ",")) return pair.substr(key.size() + 1);
-  }
-  return "";
-}
-
-// The value of `option` that `text` means elsewhere, such as cosineannealinglr; empty: none.
-std::string fitted(const Option& option, const std::string& text) {
-  if (is_valid(option, text)) return text;
-  if (option.kind == ValueKind::kDuration && is_valid(option, text + "h")) return text + "h";
-  for (const std::string& choice : option.choices)
-    if (option.kind != ValueKind::kModelName && in_small_letters(text).starts_with(choice))
-      return choice;
-  return "";
-}
-
-class Translation {
- public:
-  Translation(const CommandInfo& command, const std::vector<std::string>& words)
-      : command_(command), words_(words) {
-    for (const std::string& word : words) {
-      const auto typed = split_word(command, word);
-      if (!typed) continue;
-      if (const Option* own = find_option(command, typed->name)) on_line_.push_back(own);
+// The value of `option` that stands for the one that is `given`; empty: there is none.
+std::string meant_value(const std::string& usual, const Option& option, const std::string& given) {
+  if (usual.starts_with('=')) return usual.substr(1);
+  if (given.empty() || in_small_letters(given) == "true")
+    return usual.empty() ? option.default_text : usual;
+  for (const std::string& text : {given, given + "h"}) try {  // a time is in hours
+      if (option.same_value(option, text, text)) return text;
+    } catch (const Error&) {  // it is not valid
     }
-  }
+  return "";
+}
+
+// The words of a command line, one after the other.
+struct Translation {
+  const CommandInfo& command;
+  const std::vector<std::string>& words;
+  std::size_t next = 0;   // the first word is the command's
+  OptionTexts line = {};  // the name of what has none is empty
+  std::vector<std::string> missing = {};
 
   std::string text() {
-    while (++next_ < words_.size()) take(words_[next_]);
-    return "type `kiln " + command_.name + (line_.empty() ? "" : " ") + shell_words(line_) + "`." +
-           (missing_.empty() ? "" : " Kiln has nothing like " + joined(missing_, ", ") + ".");
+    while (++next < words.size()) take(words[next]);
+    std::string typed = "type `kiln " + command.name;
+    for (const auto& [name, value] : line)
+      typed += (name.empty() ? "" : " --" + name) + (value.empty() ? "" : " " + shell_word(value));
+    return typed + "`." +
+           (missing.empty() ? "" : " Kiln has nothing like " + joined(missing, ", ") + ".");
   }
 
- private:
   void take(const std::string& word) {
-    const std::optional<TypedWord> typed = split_word(command_, word);
-    const Option* own = typed ? find_option(command_, typed->name) : nullptr;
-    const ForeignWords* row = typed && !own ? find_foreign(command_, typed->name) : nullptr;
-    if (own != nullptr) {
-      take_own(*own, *typed);
-    } else if (row != nullptr) {
-      take_foreign(*row, *typed);
-    } else if (!word.starts_with('-')) {
-      add_bare(word);
-    } else {
-      line_.push_back(word);
-    }
+    const std::optional<TypedWord> typed = split_word(command, word);
+    const Option* own = typed ? find_option(command, typed->name) : nullptr;
+    if (own == nullptr)
+      return typed && is_foreign(command, typed->name) ? take_foreign(*typed) : add("", word);
+    if (!own->repeatable)
+      std::erase_if(line, [&](auto& other) { return other.first == own->name; });
+    const bool is_switch = own->kind == ValueKind::kSwitch || own->kind == ValueKind::kFlag;
+    add(own->name, value_of(*typed, is_switch));
   }
 
-  const std::string* peek() const {
-    if (next_ + 1 >= words_.size() || is_dashed(words_[next_ + 1])) return nullptr;
-    return &words_[next_ + 1];
+  bool has_value() const { return next + 1 < words.size() && !is_dashed(words[next + 1]); }
+
+  // A switch has a number or a boolean at most.
+  std::string value_of(const TypedWord& typed, bool is_switch) {
+    if (typed.value || !has_value()) return typed.value.value_or("");
+    const std::string& word = words[next + 1];
+    if (is_switch && !is_number(word) && !has_word("true false", in_small_letters(word))) return "";
+    return words[++next];
   }
 
-  // The value after the word, if it has one. A switch has a number or a boolean at most.
-  std::optional<std::string> value_of(const TypedWord& typed, bool is_switch) {
-    if (typed.value) return typed.value;
-    const std::string* next = peek();
-    if (next == nullptr) return {};
-    if (is_switch && !is_number(*next) && !is_boolean(*next, "true") && !is_boolean(*next, "false"))
-      return {};
-    return words_[++next_];
-  }
-
-  void take_own(const Option& option, const TypedWord& typed) {
-    const bool is_switch = option.kind == ValueKind::kSwitch || option.kind == ValueKind::kFlag;
-    add(option, value_of(typed, is_switch).value_or(""));
-  }
-
-  void take_foreign(const ForeignWords& row, const TypedWord& typed) {
-    const std::string_view usual = row.value;
-    const Option* option = find_option(command_, row.option);
-    bool has_value = false;
-    has_word(row.words, typed.name, &has_value);
-    const bool is_switch = !has_value && (option == nullptr || !usual.empty());
-    const std::string given = value_of(typed, is_switch).value_or("");
-    while (is_switch && is_number(given) && peek() != nullptr && is_number(*peek())) ++next_;
-    if (option == nullptr) {
-      missing_.push_back(typed.shown + (usual.empty() ? "" : " (" + std::string(usual) + ")"));
-      return;
-    }
-    const bool is_zero = is_number(given) && given.find_first_not_of("0.") == given.npos;
-    if (is_boolean(given, "false") || (is_zero && option->name == "augment")) return;
-    const bool is_on = given.empty() || is_boolean(given, "true");
-    std::string value = usual.starts_with('=')          ? std::string(usual.substr(1))
-                        : usual.find('=') != usual.npos ? paired(usual, given)
-                        : !is_on                        ? fitted(*option, given)
-                        : usual.empty()                 ? option->default_text
-                                                        : std::string(usual);
+  void take_foreign(const TypedWord& typed) {
+    const ForeignWords& row = *find_foreign(command, typed.name);
+    const std::string usual = row.value, marked = typed.name + "=";
+    const Option* option = find_option(command, row.option);
+    const bool is_switch = !has_word(row.words, marked) && (option == nullptr || !usual.empty());
+    const std::string given = value_of(typed, is_switch);
+    while (is_switch && is_number(given) && has_value() && is_number(words[next + 1])) ++next;
+    if (option == nullptr)
+      return missing.push_back(typed.shown + (usual.empty() ? "" : " (" + usual + ")"));
+    const bool is_zero = option->name == "augment" && has_word("0 0.0", given);
+    if (is_zero || in_small_letters(given) == "false") return;
+    const ForeignWords* exact = find_foreign(command, typed.name, given);
+    const std::string value = meant_value(exact->value, *option, given);
     if (value.empty() && option->kind != ValueKind::kModelName)
-      missing_.push_back(typed.shown +
-                         (typed.shown[0] == '-' && !given.empty() ? " " + excerpt(given) : ""));
-    if (run_folder_ && option->name == "run-path") {
-      const bool is_inside = has_word(kNameInProject, typed.name);
-      std::string& folder = line_[*run_folder_];
-      folder = is_inside ? folder + "/" + value : value + "/" + folder;
-      return;
-    }
-    if (value.empty() || (!option->repeatable && std::ranges::count(on_line_, option) != 0)) return;
-    on_line_.push_back(option);
-    if (option->name == "run-path") run_folder_ = line_.size() + 1;
-    const bool is_first = option == first_bare_option();
-    if (is_first && (option->repeatable || bare_.empty() || bare_.front() == value))
-      add_bare(value);
-    else
-      add(*option, value);
+      missing.push_back(typed.shown +
+                        (typed.shown[0] != '-' || given.empty() ? "" : " " + excerpt(given)));
+    // A command's first path is typed without a name, unless the line has another one.
+    const auto path = std::ranges::find(line, "", &OptionTexts::value_type::first);
+    const bool is_bare = option->positional && option->instead.empty() &&
+                         option->canvas != Canvas::kDataOut &&
+                         (option->repeatable || path == line.end() || path->second == value);
+    const std::string name = is_bare ? "" : option->name;
+    const auto same = std::ranges::find(line, name, &OptionTexts::value_type::first);
+    if (name == "run-path" && same != line.end())
+      same->second = has_word(kNameInProject, typed.name) ? same->second + "/" + value
+                                                          : value + "/" + same->second;
+    else if (!value.empty() && (same == line.end() || option->repeatable))
+      add(name, value);
   }
 
-  const Option* first_bare_option() const {
-    for (const Option& option : command_.options)
-      if (option.positional && option.instead.empty()) return &option;
-    return nullptr;
+  // The same path once.
+  void add(const std::string& name, const std::string& value) {
+    if (!name.empty() || std::ranges::count(line, OptionTexts::value_type("", value)) == 0)
+      line.emplace_back(name, value);
   }
-
-  void add_bare(const std::string& word) {
-    if (std::ranges::count(bare_, word) != 0) return;
-    bare_.push_back(word);
-    line_.push_back(word);
-  }
-
-  void add(const Option& option, const std::string& value) {
-    if (option.kind == ValueKind::kModelName && find_network(value) == nullptr)
-      return;  // that of another program
-    line_.push_back("--" + option.name);
-    if (!value.empty()) line_.push_back(value);
-  }
-
-  const CommandInfo& command_;
-  const std::vector<std::string>& words_;
-  std::size_t next_ = 0;  // the first word is the command's
-  std::vector<const Option*> on_line_;
-  std::vector<std::string> line_, bare_, missing_;
-  std::optional<std::size_t> run_folder_;  // where that of another program is
 };
 
 }  // namespace
 
 bool is_dashed(std::string_view word) {
-  return word.starts_with("--") ||
-         (word.size() > 1 && word[0] == '-' && word.find_first_of("0123456789.") != 1);
+  return word.size() > 1 && word[0] == '-' && word.find_first_of("0123456789.") != 1;
 }
 
 std::optional<TypedWord> split_word(const CommandInfo& command, const std::string& word) {
@@ -286,39 +225,24 @@ std::optional<TypedWord> split_word(const CommandInfo& command, const std::strin
   TypedWord typed{
       .name = word.substr(dashes, equals - dashes),
       .shown = dashes == 0 ? "'" + excerpt(word) + "'" : excerpt(word.substr(0, equals))};
-  if (equals != word.npos) typed.value = word.substr(equals + 1);
-  const std::string letter = typed.name.substr(0, 1), rest = typed.name.substr(letter.size());
-  if (dashes == 1 && equals == word.npos && is_number(rest) && is_foreign(command, letter)) {
-    typed.name = letter;  // -j8
-    typed.value = rest;
-  }
+  if (equals != word.npos)
+    typed.value = word.substr(equals + 1);
+  else if (dashes == 1 && is_number(word.substr(2)) && is_foreign(command, word.substr(1, 1)))
+    typed = {word.substr(1, 1), typed.shown, word.substr(2)};  // -j8
   return typed;
 }
 
 bool is_foreign(const CommandInfo& command, std::string_view name) {
-  return find_foreign(command, name) != nullptr;
+  return find_foreign(command, std::string(name)) != nullptr;
 }
 
 std::string foreign_option(const CommandInfo& command, std::string_view name) {
-  const ForeignWords* row = find_foreign(command, name);
-  const Option* option = row == nullptr ? nullptr : find_option(command, row->option);
-  return option == nullptr ? "" : option->name;
-}
-
-std::string meant_option(const CommandInfo& command, std::string_view name) {
-  if (is_foreign(command, name)) return foreign_option(command, name);
-  std::string word(name);
-  std::ranges::replace(word, '_', '-');
-  std::vector<std::string> names;
-  for (const Option& option : command.options) {
-    names.push_back(option.name);
-    if (!option.port_name.empty()) names.push_back(option.port_name);
-  }
-  return closest(word, names);
+  const ForeignWords* row = find_foreign(command, std::string(name));
+  return row == nullptr ? "" : row->option;
 }
 
 std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words) {
-  return Translation(command, words).text();
+  return Translation{command, words}.text();
 }
 
 }  // namespace kiln

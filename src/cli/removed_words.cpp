@@ -18,6 +18,21 @@ constexpr RemovedWord kRemovedWords[] = {
      "docs/platforms.md has the lines that register a model with MLflow"},
     {"train", "image-size", "#:#", "", "images have one size: give the last one"},
     {"train", "optimizer", "lars", "", "use sgd, with --num-warmup-steps for large batches"},
+    {"describe", "command,image", "", "", "all commands are described at once"},
+    {"describe", "format", "man", "", "the manual page is share/man/man1/kiln.1 of a release"},
+    {"describe", "format", "bash", "",
+     "bash's completions are share/bash-completion/completions/kiln of a release"},
+    {"describe", "format", "zsh", "",
+     "zsh's completions are share/zsh/site-functions/_kiln of a release"},
+    {"describe", "format", "fish", "",
+     "fish's completions are share/fish/vendor_completions.d/kiln.fish of a release"},
+    {"describe", "format", "json-schema", "",
+     "the schema of --config files is share/kiln/train.schema.json of a release"},
+    {"describe", "format", "component", "",
+     "components are component.yaml and the files of components/ in the source"},
+    {"describe", "format", "kubeflow", "",
+     "components are the files of components/kubeflow/ in the source"},
+    {"describe", "format", "markdown", "", "the tables are in docs/options.md"},
 };
 
 // In small letters, with # for each number.

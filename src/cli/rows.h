@@ -420,9 +420,6 @@ Problems overlaps_with_job(const char* output_name, const std::string& output,
 inline constexpr std::string_view kUsualNetwork = "resnet18";
 std::string network_of(const std::string& weights);  // model_options.cpp
 
-// The component of `kiln train` with weights and one folder of images.
-inline constexpr const char* kFineTune = "fine-tune";
-
 CommandInfo train_command();  // train_rows.cpp
 
 // model_options.cpp
@@ -449,7 +446,6 @@ CommandInfo watch_command();
 CommandInfo inspect_command();
 CommandInfo report_command();
 CommandInfo compare_command();
-// `names`: the commands and components that can be described.
-CommandInfo describe_command(const std::vector<std::string>& names);
+CommandInfo describe_command();
 
 }  // namespace kiln

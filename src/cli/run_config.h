@@ -458,8 +458,7 @@ struct WatchConfig {
 };
 
 struct DescribeConfig {
-  std::string format, command = "train";
-  std::string image;  // empty: kiln, tagged with this version
+  std::string format;
 };
 
 // Throws Error kParameterParsing if images would be resized to a short side that is smaller than

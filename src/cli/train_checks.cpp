@@ -392,7 +392,7 @@ bool has_any(const Given& given, std::span<const char* const> names) {
 }
 
 // For a path without an option's name: what trains well in ten minutes.
-void imply_helpful(Given& given, const TrainConfig& config) {
+void imply_helpful(Given& given) {
   if (!has_any(given, std::array{"weights", "untrained-model-path"}))
     given.imply("recipe", "modern");
   else if (given.has("weights") && !has_any(given, kDecided) &&
@@ -432,7 +432,7 @@ void imply_usual(Given& given, const TrainConfig& config) {
     given.find("model-name")->setting.reason =
         is_auto ? ", by the name of --weights" : "; --model-name takes another, such as resnet50";
   }
-  if (given.has_bare_path) imply_helpful(given, config);
+  if (given.has_bare_path) imply_helpful(given);
   if (given.has_bare_path) note_whole_line(given);
 }
 

@@ -243,8 +243,6 @@ TEST_F(BareWords, OfOtherProgramsMayBeCommands) {
     words.insert(words.end(), {"data=" + path("photos"), "model=resnet18", "epochs=1"});
     EXPECT_EQ(line_in(fault(words)), line) << before.front();
   }
-  EXPECT_EQ(line_in(fault({"man"})), (Words{"describe", "--format", "man"}));
-  EXPECT_EQ(line_in(fault({"completion", "zsh"})), (Words{"describe", "--format", "zsh"}));
 }
 
 TEST_F(BareWords, AreNotAskedForWhereTheyHaveADefault) {

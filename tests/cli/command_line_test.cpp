@@ -372,10 +372,23 @@ TEST(CommandLine, PrecisionIsAWordOrAuto) {
 }
 
 TEST(CommandLine, AChoiceMayHaveUnderscores) {
-  EXPECT_EQ(
-      parse_as<DescribeConfig>({"describe", "--format", "component", "--command", "init_model"})
-          .command,
-      "init-model");
+  EXPECT_EQ(parse_as<DescribeConfig>({"describe", "--format", "sagemaker_metrics"}).format,
+            "sagemaker-metrics");
+}
+
+TEST(CommandLine, FormatsThatBecameFilesAreNamed) {
+  for (const auto& [format, file] : {std::pair{"man", "share/man/man1/kiln.1"},
+                                     {"bash", "share/bash-completion/completions/kiln"},
+                                     {"zsh", "share/zsh/site-functions/_kiln"},
+                                     {"fish", "share/fish/vendor_completions.d/kiln.fish"},
+                                     {"json-schema", "share/kiln/train.schema.json"},
+                                     {"component", "components/"},
+                                     {"kubeflow", "components/kubeflow/"},
+                                     {"markdown", "docs/options.md"}})
+    EXPECT_NE(fault({"describe", "--format", format}).find(file), std::string::npos) << format;
+  EXPECT_NE(fault({"man"}).find("share/man/man1/kiln.1"), std::string::npos);
+  EXPECT_NE(fault({"completion", "zsh"}).find("share/zsh/site-functions/_kiln"), std::string::npos);
+  EXPECT_NE(fault({"completions"}).find("share/bash-completion"), std::string::npos);
 }
 
 TEST(CommandLine, LongValuesAreShortenedInMessages) {

@@ -59,6 +59,12 @@ class InsideTest(ImageTest):
                          ["libkiln.so", "libkiln_parquet.so", "libkiln_random.so"])
         self.assertNotIn("cuda.so", self.shell("ls /opt/kiln/lib"))
 
+    def test_the_manual_page_and_completions_are_where_they_are_looked_for(self):
+        share = pathlib.Path(KILN).parent / "share"
+        for name in ("man/man1/kiln.1", "bash-completion/completions/kiln", "zsh/site-functions/_kiln",
+                     "fish/vendor_completions.d/kiln.fish", "kiln/train.schema.json"):
+            self.assertEqual(self.shell(f"cat /usr/local/share/{name}"), (share / name).read_text(), name)
+
     def test_a_key_only_where_it_was_asked_for(self):
         self.assertEqual(self.shell("ls -A /etc/kiln 2>/dev/null; true"), "")
         self.image = self.engine.build("cpu", built(self.engine), tag="with-key", SAGEMAKER_HOSTS_KEY="1")

@@ -29,6 +29,13 @@ def kiln(*arguments, cwd=None, environment=None, preexec=None):
                           preexec_fn=preexec)
 
 
+def networks():
+    """The names of all networks."""
+    commands = json.loads(kiln("describe", "--format", "json").stdout)["commands"]
+    return next(option["choices"] for command in commands if command["name"] == "init-model"
+                for option in command["options"] if option["name"] == "model-name")
+
+
 def start_until(test, beginning, words, **settings):
     """Starts a program in a process group of its own; the process, once a line of its output begins so."""
     process = subprocess.Popen([*map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

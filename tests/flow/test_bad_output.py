@@ -108,7 +108,7 @@ class OutputTest(FlowTest):
     def test_a_result_that_cannot_be_printed(self):
         logs = RunFile(epochs=2).write(self.folder / "logs")
         for arguments in (["--help"], ["--version"], ["inspect", self.data / "train", "--json"],
-                          ["describe", "--command", "train", "--format", "json-schema"], ["report", logs],
+                          ["describe", "--format", "json"], ["report", logs],
                           ["compare", logs, logs, "--output-path", self.folder / "compared.html"]):
             with self.subTest(arguments[0]), open("/dev/full", "wb") as full:
                 result = subprocess.run([KILN, *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True)

@@ -35,7 +35,7 @@ class StarterTest(FlowTest):
 
     def test_answers_without_the_library(self):
         for words in (["--help"], ["train", "--help"], ["train", "--help", "all"],
-                      ["describe", "--command", "train", "--format", "markdown"]):
+                      ["describe", "--format", "json"]):
             with self.subTest(words=words):
                 result = self.start(*words)
                 self.assertEqual((result.returncode, result.stderr), (0, ""))

@@ -1,15 +1,16 @@
 """Shared by the platform tests: the repository, the real binary, and the platforms' own readers."""
 import os
 import pathlib
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/flow"))
+sys.path[:0] = [str(ROOT / "tests/flow"), str(ROOT / "environment")]
 
+import generate  # noqa: E402
 from flow import KILN, assert_resumed, main, start_until  # noqa: E402, F401
 
 CLIENTS = ROOT / ".deps/clients"
+SHARE = pathlib.Path(KILN).parent / "share"  # made from the program when it was built
 
 COMPONENTS = {"train": "component.yaml", "init-model": "components/init-model.yaml",
               "convert": "components/convert.yaml", "split": "components/split.yaml", "pack": "components/pack.yaml",
@@ -19,11 +20,9 @@ KUBEFLOW = {name: f"components/kubeflow/{name.replace(' ', '-')}.yaml" for name 
 COMMANDS = {"fine-tune": "train"}  # of the components that are not called as theirs
 
 
-def describe(format_name, *more):
-    """The output of `kiln describe`."""
-    done = subprocess.run([KILN, "describe", "--format", format_name, *more], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def described():
+    """The commands and options of the program, as environment/generate.py reads them."""
+    return generate.describe([KILN])
 
 
 def use_clients():

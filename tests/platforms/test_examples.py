@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from platforms import KILN, ROOT, assert_resumed, describe, main, start_until
+from platforms import KILN, ROOT, assert_resumed, main, start_until
 
 EXAMPLES = ROOT / "examples"
 SMALL = ["--epochs", "1", "--batch-size", "24", "--device", "cpu", "--threads", "1", "--loader-threads", "1"]
@@ -165,7 +165,8 @@ class SageMakerTest(ExampleTest):
         done = self.run_example(copy / "submit.sh", KILN=f"nice {KILN}")  # two words, as of an image
         self.assertEqual(done.stdout, "sagemaker create-training-job --cli-input-json\n", done.stderr)
         request = json.loads((self.folder / "request.json").read_text())
-        self.assertEqual(request["AlgorithmSpecification"]["MetricDefinitions"], json.loads(describe("sagemaker-metrics")))
+        printed = subprocess.run([KILN, "describe", "--format", "sagemaker-metrics"], capture_output=True, text=True, check=True)
+        self.assertEqual(request["AlgorithmSpecification"]["MetricDefinitions"], json.loads(printed.stdout))
         self.assertTrue(all(isinstance(value, str) for value in request["HyperParameters"].values()))
         tree = self.lay_out(request)
         environment = {**os.environ, "SAGEMAKER_BASE_DIR": str(tree)}

@@ -1,36 +1,18 @@
-"""Generated files and tables in the repository match `kiln describe` and the sources. KILN_RENEW=1 renews them."""
+"""Generated files and tables in the repository match the program and the sources. KILN_RENEW=1 renews them."""
 import json
 import os
 import re
 import subprocess
 import unittest
 
-from platforms import COMPONENTS, KILN, KUBEFLOW, ROOT, describe, main
+import component_files
+import generate
+import option_tables
+from platforms import COMPONENTS, KILN, KUBEFLOW, ROOT, described, main
 
-# <!-- options:train --> has every option of a command, <!-- options:train epochs patience --> these alone, without ranges and
-# units. <!-- help:describe --> has what a command's --help says.
-OPTIONS = re.compile(r"(<!-- options:(transform [a-z]+|[a-z-]+)((?: [a-z-]+)*) -->\n)(.*?)(\n<!-- /options -->)", re.S)
-HELP = re.compile(r"(<!-- help:([a-z-]+) -->\n)(.*?)(\n<!-- /help -->)", re.S)
 # The networks and files of src/model/catalogue.cpp; their sizes and accuracies are kept.
 WEIGHTS = re.compile(r"(<!-- weights -->\n)(.*?)(\n<!-- /weights -->)", re.S)
 ERRORS = re.compile(r"(<!-- errors -->\n)(.*?)(\n<!-- /errors -->)", re.S)
-
-
-def options_table(command, chosen):
-    table = describe("markdown", "--command", command)
-    if not chosen:
-        return table
-    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()[2:] if line]
-    rows = {row[0].strip("`"): (row[0], row[1], row[-1]) for row in rows}
-    lines = ["| option | default | meaning |", "|---|---|---|"]
-    lines += ["| " + " | ".join(rows[f"--{name}"]) + " |" for name in chosen.split()]
-    return "\n".join(lines) + "\n"
-
-
-def help_block(command):
-    done = subprocess.run([KILN, command, "--help"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return f"```text\n{done.stdout}```"
 
 
 def source_errors():
@@ -83,31 +65,30 @@ class CommittedTest(unittest.TestCase):
         self.assertEqual(path.read_text(), expected, f"{path} is old: KILN_RENEW=1 python3 {__file__}")
 
     def test_components(self):
-        for files, format_name in ((COMPONENTS, "component"), (KUBEFLOW, "kubeflow")):
-            for name, path in files.items():
-                with self.subTest(path=path):
-                    self.check(ROOT / path, describe(format_name, "--command", name))
+        files = generate.components(described())
+        self.assertEqual(set(files), {*COMPONENTS.values(), *KUBEFLOW.values()})
+        for path, text in files.items():
+            with self.subTest(path=path):
+                self.check(ROOT / path, text)
 
     def test_no_component_is_left_over(self):
         found = {str(path.relative_to(ROOT)) for path in (ROOT / "components").rglob("*.yaml")}
         self.assertEqual(found, set(COMPONENTS.values()) - {"component.yaml"} | set(KUBEFLOW.values()))
 
     def test_option_tables(self):
-        for name in ("README.md", "docs/options.md"):
+        for name, text in generate.pages(described()).items():
             with self.subTest(name=name):
-                text = (ROOT / name).read_text()
                 self.assertIn("<!-- options:train", text)
-                text = OPTIONS.sub(lambda found: found[1] + options_table(found[2], found[3]) + found[5], text)
-                text = HELP.sub(lambda found: found[1] + help_block(found[2]) + found[4], text)
                 self.check(ROOT / name, text)
 
-    def test_every_command_is_in_the_options(self):
-        listed = subprocess.run([KILN, "--help"], capture_output=True, text=True, timeout=60).stdout
-        commands = re.findall(r"^  ((?:transform )?[a-z][a-z-]*)  ", listed[listed.index("Commands:"):], re.M)
-        text = (ROOT / "docs/options.md").read_text()
-        found = [match[2] for match in OPTIONS.finditer(text)] + [match[2] for match in HELP.finditer(text)]
+    def test_every_command_and_option_is_in_the_tables(self):
+        found = {match[2]: match[4] for match in option_tables.MARKED.finditer((ROOT / "docs/options.md").read_text())}
+        commands = described()["commands"]
         self.assertGreater(len(commands), 10)
-        self.assertEqual(sorted(found), sorted(commands))
+        self.assertEqual(sorted(found), sorted(command["name"] for command in commands))
+        for command in commands:
+            listed = re.findall(r"^\| `--([a-z-]+)` \|", found[command["name"]], re.M)
+            self.assertEqual(listed, [option["name"] for option in command["options"]])
 
     def test_errors(self):
         text = (ROOT / "docs/errors.md").read_text()
@@ -153,6 +134,43 @@ class VersionTest(unittest.TestCase):
         self.assertEqual(titles[0], self.version)
 
 
+class ComponentTest(unittest.TestCase):
+    components = {component.name: component for component in component_files.components(described()["commands"])}
+
+    def text(self, write, name):
+        return write(self.components[name], "1.2.3", "registry/kiln:1.2.3")
+
+    def test_a_form_is_short_and_complete(self):
+        for name, component in self.components.items():
+            shown = [option for option in component.options if option["canvas"] == "parameter"]
+            self.assertLessEqual(len(shown), 25, name)
+            # In Kubeflow no parameter can be left out.
+            self.assertEqual([option["name"] for option in shown if not component_files.canvas_default(option)], [], name)
+
+    def test_fine_tune_passes_nothing_that_auto_decides(self):
+        azure = self.text(component_files.azure, "fine-tune")
+        self.assertIn("command: >-\n  kiln train\n", azure)
+        self.assertIn('    default: "30min"\n', azure)
+        for name in ("learning_rate", "epochs", "untrained_model_path"):
+            self.assertNotIn(f"{name}:", azure)
+            self.assertIn(f"{name}:", self.text(component_files.azure, "train"))
+
+    def test_image_and_version(self):
+        for write in (component_files.azure, component_files.kubeflow):
+            text = self.text(write, "train")
+            self.assertIn('image: "registry/kiln:1.2.3"', text)
+            self.assertIn('version: "1.2.3"', text)
+
+    def test_checkpoints_are_kept_where_the_platform_keeps_them(self):
+        """An output of Azure ML lasts beyond a job that was stopped; Kubeflow has none that does."""
+        self.assertIn("  --checkpoint-path ${{outputs.checkpoint_path}}\n", self.text(component_files.azure, "train"))
+        self.assertNotIn("checkpoint", self.text(component_files.kubeflow, "train"))
+
+    def test_metrics_are_an_output_of_commands_that_have_them(self):
+        self.assertIn("    - {executorInput: null}\n", self.text(component_files.kubeflow, "train"))
+        self.assertNotIn("executorInput", self.text(component_files.kubeflow, "convert"))
+
+
 class DescribeTest(unittest.TestCase):
     def refuse(self, *arguments):
         done = subprocess.run([KILN, "describe", *arguments], capture_output=True, text=True)
@@ -160,19 +178,14 @@ class DescribeTest(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         return done.stderr
 
-    def test_the_caller_chooses_the_image(self):
-        self.assertIn('image: "registry.example/kiln:9"', describe("component", "--image", "registry.example/kiln:9"))
-
     def test_metrics_are_json(self):
-        metrics = json.loads(describe("sagemaker-metrics"))
-        self.assertEqual({tuple(metric) for metric in metrics}, {("Name", "Regex")})
+        printed = subprocess.run([KILN, "describe", "--format", "sagemaker-metrics"], capture_output=True, text=True, check=True)
+        self.assertEqual({tuple(metric) for metric in json.loads(printed.stdout)}, {("Name", "Regex")})
 
     def test_bad_requests(self):
         self.assertIn("--format", self.refuse())
-        self.assertIn("component, kubeflow", self.refuse("--format", "helm"))
-        self.assertIn("cannot be a pipeline step", self.refuse("--format", "component", "--command", "inspect"))
-        self.assertIn("must be train, score, serve", self.refuse("--format", "component", "--command", "tran"))
-        self.assertIn("give --command train", self.refuse("--format", "markdown", "--command", "fine-tune"))
+        self.assertIn("json or sagemaker-metrics", self.refuse("--format", "helm"))
+        self.assertIn("share/man/man1/kiln.1", self.refuse("--format", "man"))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,13 @@ import sys
 import tempfile
 import unittest
 
-from platforms import COMMANDS, KILN, KUBEFLOW, ROOT, describe, main, use_clients
+from platforms import COMMANDS, KILN, KUBEFLOW, ROOT, SHARE, described, main, use_clients
 
 use_clients()
 import jsonschema  # noqa: E402
 import yaml  # noqa: E402
 from kfp import compiler, components  # noqa: E402
+from option_tables import json_schema  # noqa: E402
 
 TYPES = {"Model", "Dataset", "Metrics", "Integer", "Float", "Boolean", "String"}
 ARTIFACTS = {"Model", "Dataset", "Metrics"}
@@ -173,30 +174,29 @@ class PipelineTest(unittest.TestCase):
 
 
 class SchemaTest(unittest.TestCase):
-    """`--format json-schema`, read by the jsonschema package."""
+    """share/kiln/train.schema.json, read by the jsonschema package."""
+    schema = json.loads((SHARE / "kiln/train.schema.json").read_text())
 
     def test_options_of_train(self):
-        schema = json.loads(describe("json-schema"))
-        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema.Draft202012Validator.check_schema(self.schema)
         good = {"epochs": 3, "batch_size": 8, "num-warmup_steps": 1, "image-size": "auto", "max-bad-images": "2.5%",
                 "lr-scaling": 0.5, "sync-batch-norm": True}
-        jsonschema.validate(good, schema)
+        jsonschema.validate(good, self.schema)
         for wrong in ({"epochs": 0}, {"epochs": 2.5}, {"image-size": 8}, {"augment": "wild"}, {"learning-rate": 0},
                       {"epoch": 3}, {"max-bad-images": "many"}, {"batch_size": 0}, {"config": "other.yaml"}):
             with self.subTest(wrong=wrong), self.assertRaises(jsonschema.ValidationError):
-                jsonschema.validate({**good, **wrong}, schema)
+                jsonschema.validate({**good, **wrong}, self.schema)
 
     def test_a_file_for_config(self):
         """It may omit options that are on the command line."""
         for name in ("resnet50", "resnet50-50-epochs", "resnet50-90-epochs"):
-            jsonschema.validate(read(f"examples/imagenet/{name}.yaml"), json.loads(describe("json-schema")))
+            jsonschema.validate(read(f"examples/imagenet/{name}.yaml"), self.schema)
 
     def test_defaults_are_values_of_their_type(self):
-        for command in ("train", "init-model", "convert", "pack", "demo-data"):
-            schema = json.loads(describe("json-schema", "--command", command))
-            for name, option in schema["properties"].items():
+        for command in described()["commands"]:
+            for name, option in json.loads(json_schema(command))["properties"].items():
                 if "default" in option:
-                    with self.subTest(command=command, option=name):
+                    with self.subTest(command=command["name"], option=name):
                         jsonschema.validate(option["default"], option)
 
 

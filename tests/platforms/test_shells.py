@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-from platforms import KILN, ROOT, describe, main
+import generate
+from platforms import KILN, ROOT, SHARE, described, main
 from test_documents import options_of
 from test_files import source_errors
 
@@ -23,8 +24,8 @@ def options(command):
 
 
 class ShellTest(unittest.TestCase):
-    """A folder with the script of `shell`, which is skipped where it is not installed."""
-    shell = None
+    """A folder in which `shell` completes words by its file in share/; skipped where the shell is not installed."""
+    shell, file = None, None
 
     def setUp(self):
         self.program = shutil.which(self.shell)
@@ -35,8 +36,7 @@ class ShellTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         (self.folder / "photos").mkdir()
         (self.folder / "weights.pth").touch()
-        self.script = self.folder / "script"
-        self.script.write_text(describe(self.shell))
+        self.script = shutil.copy(SHARE / self.file, self.folder / "script")
 
     def lines(self, *arguments):
         """What a shell that finds no program prints: no key press may start one."""
@@ -64,14 +64,14 @@ class ShellTest(unittest.TestCase):
                 (("train", "--sync-batch-norm", "T"), {"True"}), (("train", "--image-size", ""), {"auto"}),
                 (("transform", "apply", "--mode", ""), {"For training", "For inference"}),
                 (("init-model", "densenet12"), {"densenet121"}), (("train", "--epochs", ""), set()),
-                (("describe", "--command", "transform"), {"transform init", "transform apply"}),
+                (("describe", "--format", "j"), {"json"}),
                 (("inspect", "pho"), {"photos"}), (("train", "--weights", "wei"), {"weights.pth"})):
             with self.subTest(words=words):
                 self.assertEqual({word.rstrip("/") for word in self.complete("kiln", *words)}, expected)
 
 
 class BashTest(ShellTest):
-    shell = "bash"
+    shell, file = "bash", "bash-completion/completions/kiln"
     call = ('source script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _kiln; '
             'for word in "${COMPREPLY[@]}"; do echo "$word"; done')
 
@@ -92,7 +92,7 @@ class BashTest(ShellTest):
 
 
 class FishTest(ShellTest):
-    shell = "fish"
+    shell, file = "fish", "fish/vendor_completions.d/kiln.fish"
 
     def complete(self, *words):
         lines = self.lines("--no-config", "-c", f"source script; complete -C '{' '.join(words)}'")
@@ -107,7 +107,7 @@ class FishTest(ShellTest):
 
 class ZshTest(ShellTest):
     """Its functions that complete words run in an editor only: here they print what they are given."""
-    shell = "zsh"
+    shell, file = "zsh", "zsh/site-functions/_kiln"
     stubs = ("compset() { words=(\"${(@)words[$2,-1]}\"); (( CURRENT -= $2 - 1 )) }; compadd() { print -rl -- $@ }; "
              "_describe() { print -rl -- ${commands%%:*} }; _arguments() { print -rl -- $@ }; ")
 
@@ -128,9 +128,27 @@ class ZshTest(ShellTest):
         self.assertTrue(any(spec.endswith(r":(For\ training For\ inference)") for spec in specs), specs)
 
 
+class ShareTest(unittest.TestCase):
+    """What the build made, where some of the shells are not installed, too."""
+
+    def test_it_is_of_this_program(self):
+        for name, text in generate.share(described()).items():
+            with self.subTest(name=name):
+                self.assertEqual((SHARE / name).read_text(), text)
+
+    def test_completions_know_every_option(self):
+        bash, zsh, fish = ((SHARE / test.file).read_text() for test in (BashTest, ZshTest, FishTest))
+        for command in described()["commands"]:
+            for option in command["options"]:
+                with self.subTest(command=command["name"], option=option["name"]):
+                    self.assertIn(f"--{option['name']}|", bash)
+                    self.assertIn(f" -l {option['name']} -d ", fish)
+                    self.assertIn(f"--{option['name']}" + ("[" if option["kind"] == "flag" else "=["), zsh)
+
+
 class ManPageTest(unittest.TestCase):
     def setUp(self):
-        self.page = describe("man")
+        self.page = (SHARE / "man/man1/kiln.1").read_text()
 
     def section(self, title):
         return re.search(rf"^\.SH {title}\n(.*?)(?=^\.SH |\Z)", self.page, re.M | re.S)[1].replace("\\-", "-")
@@ -156,6 +174,9 @@ class ManPageTest(unittest.TestCase):
                 found = re.findall(r"^\.TP\n\\fB(--[a-z0-9-]+)\\fR", section, re.M)
                 self.assertEqual(set(found) | {"--help"}, options(name))
 
+    def test_minus_signs_can_be_copied(self):
+        self.assertNotRegex(self.page, r"[^\\]-")
+
     def test_roff_reads_no_text_as_a_request(self):
         requests = {line.split()[0] for line in self.page.splitlines() if line[0] in ".'"}
         self.assertEqual(requests, {".TH", ".SH", ".SS", ".TP", ".PP", ".I"})
@@ -166,7 +187,7 @@ class ManPageTest(unittest.TestCase):
         ids = re.findall(r"^\.TP\n\\fB(\d)\\fR\n(.*)", self.section("EXIT STATUS"), re.M)
         listed = {(number, name, status) for status, names in ids for name, number in re.findall(r"(\w+) \((\d+)\)", names)}
         self.assertEqual(listed, set(source_errors()))
-        source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.cpp") if path.name != "man_page.cpp")
+        source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.cpp"))
         variables = re.findall(r"\b[A-Za-z]+_?[A-Z_a-z]*\b", " ".join(
             re.findall(r"^\.TP\n\\fB(.*)\\fR", self.section("ENVIRONMENT"), re.M)))
         self.assertGreater(len(variables), 20)

@@ -20,7 +20,9 @@ class ArchiveTest(ReleaseTest):
 
     def test_pages_and_bill_are_in_it(self):
         listed = self.assert_done(self.run_bare(self.engine.base("bookworm"), UNPACK + "cd kiln-*; find . -type f"))
-        for file in ("share/man/man1/kiln.1", "share/bash-completion/completions/kiln", "bill-of-materials.cdx.json", "LICENSE"):
+        for file in ("share/man/man1/kiln.1", "share/bash-completion/completions/kiln", "share/zsh/site-functions/_kiln",
+                     "share/fish/vendor_completions.d/kiln.fish", "share/kiln/train.schema.json", "bill-of-materials.cdx.json",
+                     "LICENSE"):
             self.assertIn(f"./{file}\n", listed)
 
 

@@ -63,7 +63,7 @@ works venv/bin/kiln
     def test_nothing_stays_behind(self):
         script = IN_VENV + """
 works venv/bin/kiln
-ls venv/share/man/man1/kiln.1 venv/share/bash-completion/completions/kiln
+cd venv/share; ls man/man1/kiln.1 bash-completion/completions/kiln zsh/site-functions/_kiln kiln/train.schema.json; cd -
 pip --python venv/bin/python uninstall --quiet --yes kiln-trainer
 ! find venv -iname '*kiln*' | grep .
 """

@@ -23,7 +23,7 @@ namespace kiln {
 // makes `count` smaller.
 struct HostBatch {
   // Memory for the full batch; the first count * H * W * 3 values are valid.
-  LoaderThreads::Buffer pixels;
+  BatchBuffer pixels;
   const float* floats() const { return reinterpret_cast<const float*>(pixels.get()); }
   std::vector<std::int64_t> labels;    // [count]
   std::vector<std::uint32_t> samples;  // [count] indices into the samples

@@ -22,7 +22,7 @@ at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& de
 }  // namespace
 
 HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling,
-                                  LoaderThreads::NewBuffer pinned) {
+                                  NewBuffer pinned) {
   if (device.is_cpu()) return {ordinary_buffer, scaling};
   return {std::move(pinned), {}};
 }

@@ -30,11 +30,11 @@ struct DeviceBatch {
 
 // The memory layout of host batches for a device. For a GPU they are in `pinned` memory.
 struct HostBatchLayout {
-  LoaderThreads::NewBuffer new_buffer;
+  NewBuffer new_buffer;
   std::optional<Normalization> scaling;  // for BatchPlan
 };
 HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling,
-                                  LoaderThreads::NewBuffer pinned);
+                                  NewBuffer pinned);
 
 class DeviceUploader {
  public:

@@ -269,17 +269,17 @@ void LoaderThreads::remove(BatchSource& source, double waited_seconds) {
   somebody_left_.wait(lock, [&] { return source.num_busy_ == 0; });
 }
 
-LoaderThreads::Buffer LoaderThreads::take_buffer(std::size_t bytes) {
+BatchBuffer LoaderThreads::take_buffer(std::size_t bytes) {
   if (auto kept = buffers_.extract(bytes)) return std::move(kept.mapped());
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) throw std::bad_alloc();
   return plan_.new_buffer(bytes);
 }
 
-void LoaderThreads::give_buffer_back(std::size_t bytes, Buffer buffer) {
+void LoaderThreads::give_buffer_back(std::size_t bytes, BatchBuffer buffer) {
   buffers_.emplace(bytes, std::move(buffer));
 }
 
-LoaderBuffer ordinary_buffer(std::size_t bytes) {
+BatchBuffer ordinary_buffer(std::size_t bytes) {
   constexpr std::align_val_t kCacheLine{64};
   return {static_cast<std::uint8_t*>(::operator new[](bytes, kCacheLine)),
           [](std::uint8_t* buffer) { ::operator delete[](buffer, kCacheLine); }};

@@ -93,14 +93,15 @@ struct LoaderThreadCount {
 LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu);
 
 // Memory for a batch: [bytes], uninitialized, aligned for any number type.
-using LoaderBuffer = std::shared_ptr<std::uint8_t[]>;
-LoaderBuffer ordinary_buffer(std::size_t bytes);
+using BatchBuffer = std::shared_ptr<std::uint8_t[]>;
+using NewBuffer = std::function<BatchBuffer(std::size_t bytes)>;
+BatchBuffer ordinary_buffer(std::size_t bytes);
 
 struct ThreadPlan {
   int num_decoders = 1;
   int max_decoders = 0;  // the maximum for adapt(); 0: adapt() changes nothing
   int read_ahead = 0;    // files to read ahead of the decoders; 0: kReadAhead once reads are slow
-  std::function<LoaderBuffer(std::size_t bytes)> new_buffer = ordinary_buffer;
+  NewBuffer new_buffer = ordinary_buffer;
   // How long to wait for a data folder that does not respond, and who is warned.
   OutageLimits outage = {};
   FolderWatch::Warn warn = {};
@@ -110,9 +111,6 @@ struct ThreadPlan {
 
 class LoaderThreads {
  public:
-  using Buffer = LoaderBuffer;
-  using NewBuffer = std::function<Buffer(std::size_t bytes)>;
-
   static constexpr int kReadAhead = 64;
   // Reader threads mostly wait for storage and need no core of their own.
   static constexpr int kReaders = 16;
@@ -180,8 +178,8 @@ class LoaderThreads {
   void remove(BatchSource& source, double waited_seconds = 0);
   // Batch memory is passed on from loader to loader, so that it does not grow with their number.
   // Locked.
-  Buffer take_buffer(std::size_t bytes);
-  void give_buffer_back(std::size_t bytes, Buffer buffer);
+  BatchBuffer take_buffer(std::size_t bytes);
+  void give_buffer_back(std::size_t bytes, BatchBuffer buffer);
   // The same for the memory of files that were read ahead.
   std::string take_file_buffer();
   void give_file_buffer_back(std::string buffer);
@@ -224,7 +222,7 @@ class LoaderThreads {
   Stopwatch use_watch_;
   std::vector<BatchSource*> sources_;  // in order of service
   std::map<std::filesystem::path, FolderWatch> watches_;
-  std::multimap<std::size_t, Buffer> buffers_;
+  std::multimap<std::size_t, BatchBuffer> buffers_;
   std::vector<std::string> file_buffers_;
   std::size_t ahead_bytes_ = 0;
   Need need_;

@@ -1,13 +1,12 @@
 #include "tools/describe/describe.h"
 
 #include <cstdio>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "base/platform/installation.h"
-#include "base/text.h"
-#include "cli/describe.h"
 #include "cli/options.h"
 #include "record/run_summary.h"
 #include "report/error_info.h"
@@ -15,41 +14,54 @@
 namespace kiln {
 namespace {
 
-// The command `name`. Throws Error kUserError if it is only a component.
-const CommandInfo& command_named(const std::string& name, const std::string& format) {
-  if (const CommandInfo* command = find_command(name)) return *command;
-  const std::string& command = find_component(name)->command.name;
-  throw Error(ErrorCode::kUserError, "'" + name + "' is a component of `kiln " + command +
-                                         "`, not a command: give --command " + command +
-                                         " for --format " + format + ".");
+using Json = nlohmann::ordered_json;
+
+// In the order of the enumerations.
+constexpr const char* kKinds[] = {"text",           "path",        "integer",    "auto or integer",
+                                  "number",         "number from", "choice",     "choice or number",
+                                  "counted choice", "model name",  "boolean",    "switch",
+                                  "flag",           "share",       "allowance",  "every",
+                                  "augment",        "duration",    "image size", "crop size"};
+static_assert(std::size(kKinds) == static_cast<std::size_t>(ValueKind::kCropSize) + 1);
+constexpr const char* kRoles[] = {"hidden",        "parameter",   "data-in",       "data-out",
+                                  "model-in",      "model-out",   "file-in",       "folder-in",
+                                  "model-file-in", "checkpoints", "ranks-of-host", "kubeflow-run"};
+static_assert(std::size(kRoles) == static_cast<std::size_t>(Canvas::kKubeflowRun) + 1);
+constexpr const char* kEffects[] = {"free", "bits", "result"};
+
+Json row_of(const Option& option) {
+  const auto name_in = [](const auto& names, auto value) { return names[static_cast<int>(value)]; };
+  return {{"name", option.name},
+          {"port_name", option.port_name},
+          {"value_name", option.value_name},
+          {"default", option.default_text},
+          {"unit", option.unit},
+          {"group", option.group},
+          {"help", option.help},
+          {"kind", name_in(kKinds, option.kind)},
+          {"required", option.required},
+          {"instead", option.instead},
+          {"positional", option.positional},
+          {"repeatable", option.repeatable},
+          {"minimum", option.minimum},
+          {"maximum", option.maximum},
+          {"choices", option.choices},
+          {"range", range_text(option)},
+          {"canvas", name_in(kRoles, option.canvas)},
+          {"effect", option.effect ? name_in(kEffects, *option.effect) : ""}};
 }
 
-const ComponentInfo& component_named(const std::string& name) {
-  if (const ComponentInfo* component = find_component(name)) return *component;
-  std::vector<std::string> names;
-  for (const ComponentInfo& component : component_table()) names.push_back(component.name);
-  throw Error(ErrorCode::kUserError, "`kiln " + name +
-                                         "` cannot be a pipeline step, so it has no component: "
-                                         "use " +
-                                         join_choices(names) + ".");
-}
-
-std::string description(const DescribeConfig& config) {
-  if (config.format == "sagemaker-metrics") return metric_definitions();
-  if (config.format == "man") return man_page(std::string(version_number()));
-  if (config.format == "bash") return bash_completions();
-  if (config.format == "zsh") return zsh_completions();
-  if (config.format == "fish") return fish_completions();
-  if (config.format == "markdown")
-    return options_markdown(command_named(config.command, config.format));
-  if (config.format == "json-schema")
-    return json_schema(command_named(config.command, config.format));
-  const ComponentInfo& component = component_named(config.command);
-  const ComponentFacts facts{
-      std::string(version_number()),
-      config.image.empty() ? "kiln:" + std::string(version_number()) : config.image};
-  return config.format == "kubeflow" ? kubeflow_component(component, facts)
-                                     : azure_component(component, facts);
+std::string table_of_options() {
+  Json commands = Json::array();
+  for (const CommandInfo& command : command_table()) {
+    Json options = Json::array();
+    for (const Option& option : command.options) options.push_back(row_of(option));
+    commands.push_back({{"name", command.name},
+                        {"summary", command.summary},
+                        {"usage", command.usage},
+                        {"options", options}});
+  }
+  return Json({{"version", version_number()}, {"commands", commands}}).dump(2) + "\n";
 }
 
 }  // namespace
@@ -61,7 +73,8 @@ int answer(const HelpRequest& help) {
 }
 
 int answer(const DescribeConfig& config) {
-  std::fputs(description(config).c_str(), stdout);
+  const std::string text = config.format == "json" ? table_of_options() : metric_definitions();
+  std::fputs(text.c_str(), stdout);
   require_printed_result();
   return 0;
 }

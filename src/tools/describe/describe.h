@@ -12,7 +12,6 @@ namespace kiln {
 
 int answer(const HelpRequest& help);
 
-// Throws Error kUserError for the component of a command that cannot be a pipeline step.
 int answer(const DescribeConfig& config);
 
 // Throws Error kFailedToWriteOutputs if standard output, which carries the result, was not written.

@@ -64,7 +64,7 @@ class DeviceUploaderTest : public testing::Test {
     }
   }
 
-  static LoaderThreads::Buffer pinned(std::size_t bytes) { return pinned_memory(gpu, bytes); }
+  static BatchBuffer pinned(std::size_t bytes) { return pinned_memory(gpu, bytes); }
 
   static inline Device gpu;
 };
@@ -97,7 +97,7 @@ TEST_F(DeviceUploaderTest, NormalizesOnAGpu) {
   if (!gpu.is_cuda) GTEST_SKIP() << "needs a GPU: " << gpu.description;
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu.index));
   at::globalContext().lazyInitDevice(at::kCUDA);  // before it, no memory counts as pinned
-  const LoaderThreads::Buffer buffer = pinned(1 << 20);
+  const BatchBuffer buffer = pinned(1 << 20);
   EXPECT_TRUE(at::from_blob(buffer.get(), {1 << 20}, at::kByte).is_pinned());
   check(device);
 }
