@@ -16,19 +16,17 @@ namespace {
 
 namespace po = boost::program_options;
 
-std::size_t num_words(const CommandInfo& command) {
-  return 1U + std::ranges::count(command.name, ' ');
-}
-
 class ArgumentParser {
  public:
   ArgumentParser(const CommandInfo& command, const std::vector<std::string>& words)
-      : command_(command), given_{.command = command, .words = words} {
+      : command_(command),
+        given_{.command = command, .words = words},
+        line_(words.begin() + std::ranges::count(command.name, ' '), words.end()) {
     po::options_description known;
     add_row(known, {.name = "help"});
     for (const Option& option : command.options) add_row(known, option);
     using enum po::command_line_style::style_t;
-    words_ = po::command_line_parser({words.begin() + num_words(command), words.end()})
+    words_ = po::command_line_parser({line_.begin() + 1, line_.end()})
                  .options(known)
                  .style(allow_long | long_allow_adjacent | long_allow_next)
                  .allow_unregistered()
@@ -45,9 +43,7 @@ class ArgumentParser {
     if (foreign_.empty()) return std::move(given_);
     given_.mention_all();  // the line to type has what would be missing
     fault(joined(foreign_, ", ") + (foreign_.size() == 1 ? " is" : " are") +
-          " another program's: " +
-          line_to_type(command_,
-                       {given_.words.begin() + num_words(command_) - 1, given_.words.end()}));
+          " another program's: " + line_to_type(command_, line_));
     return std::move(given_);
   }
 
@@ -117,16 +113,13 @@ class ArgumentParser {
 
   void take_unknown(const po::option& word) {
     const std::string& name = word.string_key;
-    if (const RemovedWord* removed = find_removed(command_.name, name)) {
-      fault("--" + excerpt(name) + " " + removed->fate() + ".");
-      const bool is_switch = removed->usual.starts_with("false");
+    const RemovedWord* removed = find_removed(command_.name, name);
+    if (removed != nullptr || is_foreign(command_, name)) {
+      if (removed != nullptr) fault("--" + excerpt(name) + " " + removed->fate() + ".");
+      if (removed == nullptr) foreign_.push_back("--" + name);
+      const bool is_switch = removed != nullptr && removed->usual.starts_with("false");
       const bool is_next = peek() != nullptr && (!is_switch || is_value_of_switch(*peek()));
       if (word.value.empty() && is_next) skip_value();
-      return;
-    }
-    if (is_foreign(command_, name)) {
-      foreign_.push_back("--" + name);
-      if (word.value.empty()) skip_value();
       return;
     }
     const std::string guess = meant_option(command_, name);
@@ -211,6 +204,7 @@ class ArgumentParser {
 
   const CommandInfo& command_;
   Given given_;
+  const std::vector<std::string> line_;  // from the last word of the command's name
   std::vector<po::option> words_;
   std::size_t num_literal_ = 0;  // of the words, the last ones, after --
   std::size_t next_ = 0;

@@ -26,14 +26,8 @@ namespace {
 
 void check_transform(Given& given, const DataConfig& config) {
   if (config.transform_path.empty()) return;
-  const std::pair<const char*, bool> others[] = {
-      {"image-size", config.image_size > 0},
-      {"fit", config.fit.has_value()},
-      {"augment", config.augment != Augment::kNone},
-      {"eval-resize", config.eval_resize > 0},
-      {"eval-crop", config.eval_crop.side > 0 || config.eval_crop.is_larger}};
-  for (const auto& [name, is_given] : others)
-    if (is_given)
+  for (const char* name : {"image-size", "fit", "augment", "eval-resize", "eval-crop"})
+    if (given.is_set(name, ""))
       given.refuse(name,
                    "cannot be used with --transform-path, whose operations resize, crop and "
                    "augment the images: leave one of the two out.");

@@ -37,23 +37,24 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
   const bool trains = run.world.rank() < plan.num_training_ranks;
   // The end of its images ends a training rank's epoch, unless --steps does.
   const bool is_counted = length.steps > 0 || !trains;
-  return {.epoch = epoch,
-          .num_epochs = run.stop->last_epoch(),
-          .epochs_before = length.first_epochs,
-          .schedule = std::move(schedule),
-          .step = {.batch_size = plan.loading.batch_size,
-                   .batches_per_step = trains ? plan.loading.accumulate : 0,
-                   .smallest_batch = plan.pixels.smallest_batch,
-                   .train_on_empty_batches = plan.sync_batch_norm && run.world.size() > 1,
-                   .loss = plan.recipe.loss,
-                   .clip_norm = plan.recipe.clip_norm,
-                   .precision = plan.recipe.precision,
-                   .task = run.train_task.get()},
-          .mix = plan.recipe.mix,
-          .rank = run.world.rank(),
-          .num_ranks = plan.num_training_ranks,
-          .max_steps = is_counted ? length.steps_of(epoch) : 0,
-          .trace = run.outputs.trace ? &run.outputs.trace->steps() : nullptr};
+  return {
+      .epoch = epoch,
+      .num_epochs = run.stop->last_epoch(),
+      .epochs_before = length.first_epochs,
+      .schedule = std::move(schedule),
+      .step = {.batch_size = plan.loading.batch_size,
+               .batches_per_step = trains ? plan.loading.accumulate : 0,
+               .smallest_batch = plan.pixels.smallest_batch,
+               .train_on_empty_batches = run.config.ranks.sync_batch_norm && run.world.size() > 1,
+               .loss = plan.recipe.loss,
+               .clip_norm = plan.recipe.clip_norm,
+               .precision = plan.recipe.precision,
+               .task = run.train_task.get()},
+      .mix = plan.recipe.mix,
+      .rank = run.world.rank(),
+      .num_ranks = plan.num_training_ranks,
+      .max_steps = is_counted ? length.steps_of(epoch) : 0,
+      .trace = run.outputs.trace ? &run.outputs.trace->steps() : nullptr};
 }
 
 // Throws Error kFailedToCompleteOperation on all ranks, naming the lowest step at which any rank's
@@ -130,7 +131,7 @@ void StepVotes::before_steps() {
 
 void StepVotes::after_step() {
   PendingStep step;
-  step.is_printed = (training_.steps_done() - 1) % run_.plan.output.print_freq == 0;
+  step.is_printed = (training_.steps_done() - 1) % run_.config.output.print_freq == 0;
   step.faults = loader_.take_faults();
   const bool has_ended = training_.wants_step() && !loader_.await_step();
   Vote mine = ballot(!step.faults.empty());

@@ -84,7 +84,7 @@ std::vector<Prediction> answers_of(const Run& run, const std::vector<JudgedImage
 // images that are in another host's shard, and about failures, since the model is complete without
 // the pictures.
 void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
-  const OutputConfig& output = run.plan.output;
+  const OutputConfig& output = run.config.output;
   try {
     const at::Device device = torch_device(run.machine.device);
     Predictor predictor(output.trained_model_path, device, run.plan.precision.precision);
@@ -105,7 +105,7 @@ void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
 }  // namespace
 
 bool keep_if_best(Run& run, const EpochRecord& record) {
-  const KeepRule& rule = run.plan.keep;
+  const OptimizationConfig& rule = run.config.optimization;
   BestEpoch& best = run.state->progress.best;
   // Otherwise there is no best epoch yet or, with --auto, it is the one that fitted the head, with
   // which holds_against_head() has already compared this one.
@@ -123,7 +123,7 @@ ValidationDetails judge_best(Run& run, const std::vector<Prediction>& prediction
   BestEpoch& best = run.state->progress.best;
   ValidationDetails details = judge_of(run.sources.valid).details(run, predictions, logits);
   details.epoch = best.epoch;
-  details.calibration.out_of_fold = run.plan.folds > 0;
+  details.calibration.out_of_fold = run.config.optimization.folds > 0;
   best.calibration = details.calibration;
   return details;
 }
@@ -155,13 +155,13 @@ void save(Run& run) {
   malloc_trim(0);
   const Plan& plan = run.plan;
   std::optional<SeenImages> seen;
-  if (!plan.output.no_hashes) seen = gather_seen_images(run.world, plan, run.sources);
+  if (!run.config.output.no_hashes) seen = gather_seen_images(run.world, plan, run.sources);
   if (!run.world.leads()) return;
   const std::string seen_valid = seen ? pack_seen_images({{}, seen->valid}) : "";
   run.log.saving(std::move(faults), hex_digits(fnv1a(seen_valid + run.fingerprints.valid.hash)));
   const std::vector<OutputFile> files = model_files(run, std::move(best), std::move(seen));
   run.outputs.predecessor.keep_model(run.console);
-  write_model(*run.outputs.model, plan.output.log_path, files);
+  write_model(*run.outputs.model, run.config.output.log_path, files);
   remove_temporary_checkpoints(run);
   if (run.outputs.explanations) explain_mistakes(run, run.log.most_wrong());
   run.log.saved();

@@ -63,7 +63,7 @@ struct Run {
   std::optional<ResumePoint> resume;                  // where the run resumes; empty for a new run
   std::unique_ptr<ImageModel> model;                  // until begin() takes it
   RunClock clock = {};
-  RunLogger log{plan.output, world.leads(), machine.device, clock, outputs.predecessor, console};
+  RunLogger log{config.output, world.leads(), machine.device, clock, outputs.predecessor, console};
 
   // begin() sets these.
   std::unique_ptr<Communicator> communicator = {}, batch_norm_lane = {};

@@ -176,8 +176,7 @@ void Stop::record_found() const {
   if (plan().epochs > 0) {
     find(options::kEpochs, plan().epochs, reason);
     const std::int64_t steps = plan().epochs * rule_.length.steps_per_epoch;
-    if (rule_.length.steps > steps)
-      find(options::kSteps, steps, reason);
+    if (rule_.length.steps > steps) find(options::kSteps, steps, reason);
   }
   if (plan().steps > 0)
     find(options::kSteps, plan().steps,

@@ -20,14 +20,15 @@ namespace kiln {
 namespace {
 
 // Which epoch is kept: "the one with the highest top-1".
-std::string kept_text(const Plan& plan) {
-  if (plan.is_automatic) return "the one --auto chose";
-  if (plan.keep.save == SaveChoice::kLast) return "the last one";
-  if (plan.keep.best_by == BestBy::kLoss) return "the one with the lowest validation loss";
-  if (plan.keep.best_by == BestBy::kMap) return "the one with the highest mean average precision";
-  if (plan.keep.best_by == BestBy::kMacroF1) return "the one with the highest macro F1";
-  return plan.keep.best_by == BestBy::kMacroRecall ? "the one with the highest macro recall"
-                                                   : "the one with the highest top-1";
+std::string kept_text(const Run& run) {
+  const OptimizationConfig& rule = run.config.optimization;
+  if (run.plan.is_automatic) return "the one --auto chose";
+  if (rule.save == SaveChoice::kLast) return "the last one";
+  if (rule.best_by == BestBy::kLoss) return "the one with the lowest validation loss";
+  if (rule.best_by == BestBy::kMap) return "the one with the highest mean average precision";
+  if (rule.best_by == BestBy::kMacroF1) return "the one with the highest macro F1";
+  return rule.best_by == BestBy::kMacroRecall ? "the one with the highest macro recall"
+                                              : "the one with the highest top-1";
 }
 
 // The first steps show how long the run takes, unless a time limit decides that.
@@ -57,7 +58,7 @@ void log_early_end(Run& run) {
   const bool can_resume = plan.checkpoint.is_lasting() && !plan.uses_features &&
                           (!plan.is_automatic || run.state->progress.automatic);
   if (!reason.empty())
-    run.log.stopped_early(reason, run.stop->early_text(kept_text(plan), can_resume));
+    run.log.stopped_early(reason, run.stop->early_text(kept_text(run), can_resume));
 }
 
 // The last checkpoint and the model. Returns the exit code.

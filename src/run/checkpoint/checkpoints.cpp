@@ -169,7 +169,7 @@ void Checkpoints::keep_best() {
   if (!run_.world.broadcast(is_due && best.epoch > kept_epoch_)) return;
   since_best_ = {};
   std::optional<SeenImages> seen;
-  if (!run_.plan.output.no_hashes) seen = gather_seen_images(run_.world, run_.plan, run_.sources);
+  if (!run_.config.output.no_hashes) seen = gather_seen_images(run_.world, run_.plan, run_.sources);
   kept_epoch_ = best.epoch;
   if (!run_.world.leads()) return;
   try {

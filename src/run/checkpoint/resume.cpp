@@ -405,7 +405,7 @@ std::string why_not_bit_equal(const Run& run) {
   compare("the program", before.version, now.version);
   for (std::string& change : changes_of(saved.options, run.config.settings.texts(), Effect::kBits))
     reasons.push_back(std::move(change));
-  if (before.num_ranks != now.num_ranks && !run.plan.sync_batch_norm &&
+  if (before.num_ranks != now.num_ranks && !run.config.ranks.sync_batch_norm &&
       run.plan.recipe.freeze == Freeze::kNone)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of a different size");
   if (const std::string_view why = run.plan.exchange.kind->why_not_repeatable; !why.empty())

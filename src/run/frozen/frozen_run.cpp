@@ -69,7 +69,7 @@ void fit_automatic_head(Run& run) {
 }
 
 std::string reason(const Run& run) {
-  const BestBy best_by = run.plan.keep.best_by;
+  const BestBy best_by = run.config.optimization.best_by;
   const std::string by = best_by == BestBy::kTop1   ? ""
                          : best_by == BestBy::kLoss ? "; --best-by loss decides"
                                                     : "; --best-by macro-recall decides";
@@ -365,7 +365,7 @@ class FeatureRun {
 
   // --time-limit cuts no pass short, since the head needs images of all classes. So warns early.
   void warn_of_time(const FeaturePass& pass, const ImageSet& set) {
-    const double limit = plan_.time_limit_s;
+    const double limit = run_.config.optimization.time_limit_s;
     const bool can_judge =
         pass.steps_done() >= kBatchesToJudgeTime || run_.clock.seconds_used() > limit;
     if (limit == 0 || was_warned_of_time_ || !leads() || !can_judge) return;
@@ -422,10 +422,11 @@ class FeatureRun {
   }
 
   HeadFit fit_here() const {
-    const Folds folds =
-        divided_into_folds(train_.labels, groups_of_images(),
-                           plan_.folds > 0 ? plan_.folds : kFoldsForPenalty, plan_.loading.seed);
-    require_folds(folds, plan_.folds);
+    const Folds folds = divided_into_folds(
+        train_.labels, groups_of_images(),
+        run_.config.optimization.folds > 0 ? run_.config.optimization.folds : kFoldsForPenalty,
+        plan_.loading.seed);
+    require_folds(folds, run_.config.optimization.folds);
     return fit_head(train_, num_classes(), folds, class_weights(), fit_watch(),
                     *task_for(run_.sources.train));
   }
@@ -433,7 +434,7 @@ class FeatureRun {
   // Rank 0's clock decides. There is always some time for the fit, since a run must end with a
   // model.
   FitWatch fit_watch() const {
-    const double limit = plan_.time_limit_s, begin = run_.clock.seconds_used();
+    const double limit = run_.config.optimization.time_limit_s, begin = run_.clock.seconds_used();
     long long bytes = 0;
     for (const NamedTensor& weight : weights_)
       bytes += static_cast<long long>(weight.tensor.nbytes());
@@ -507,9 +508,10 @@ class FeatureRun {
 
   void keep(const Judgment& judged) {
     BestEpoch& best = state_.progress.best;
-    best = {
-        .epoch = 1, .valid = record_.valid, .mean = kiln::judged(record_, plan_.keep.best_by).mean};
-    const bool has_folds = plan_.folds > 0;
+    best = {.epoch = 1,
+            .valid = record_.valid,
+            .mean = kiln::judged(record_, run_.config.optimization.best_by).mean};
+    const bool has_folds = run_.config.optimization.folds > 0;
     HostLogits logits;
     if (leads()) {
       const std::vector<NamedTensor> head = model_.head();
@@ -522,7 +524,7 @@ class FeatureRun {
     }
     ValidationDetails details = judge_best(run_, predictions_, logits);
     if (has_folds && leads()) {
-      details.out_of_fold = {plan_.folds, /*is_validation=*/!validates(),
+      details.out_of_fold = {run_.config.optimization.folds, /*is_validation=*/!validates(),
                              totals_of(head_.out_of_fold_logits, train_.labels, single_label())};
       details.doubtful =
           doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
@@ -578,7 +580,7 @@ void fit_head_first(Run& run) {
 
 bool holds_against_head(Run& run, const EpochRecord& record) {
   if (!run.plan.is_automatic) return true;
-  const BestBy by = run.plan.keep.best_by;
+  const BestBy by = run.config.optimization.best_by;
   AutomaticProgress& progress = *run.state->progress.automatic;
   AutomaticRecord& found = progress.found;
   const JudgedEpoch tuned = judged(record, by);
@@ -587,7 +589,7 @@ bool holds_against_head(Run& run, const EpochRecord& record) {
   // An epoch that holds displaces any that does not. Within either group, the best one is recorded,
   // or with --save last the last one.
   const bool is_first = found.tuned_epoch == 0 || holds != found.keeps_tuned;
-  if (!is_first && run.plan.keep.save != SaveChoice::kLast &&
+  if (!is_first && run.config.optimization.save != SaveChoice::kLast &&
       !is_better(tuned, {found.tuned, progress.tuned_mean}, by))
     return false;
   found.tuned_epoch = record.epoch;

@@ -233,9 +233,9 @@ void plan_features(const OptimizationConfig& config, const Run& run, TextPairs& 
       "plan",
       std::string("one pass through the frozen network, then the last layer is fitted to the "
                   "features, with a penalty chosen by cross-validation") +
-          (plan.folds > 0 ? formatted("; %d folds", plan.folds) : "") +
+          (config.folds > 0 ? formatted("; %d folds", config.folds) : "") +
           formatted("; seed %lld", static_cast<long long>(plan.loading.seed)));
-  if (plan.time_limit_s > 0)
+  if (config.time_limit_s > 0)
     lines.emplace_back(kTimeLimitLabel,
                        plan.stop.time_limit_word +
                            "; ends the fit of the last layer, but not the pass of all images "

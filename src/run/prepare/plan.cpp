@@ -119,8 +119,8 @@ bool uses_features(Freeze freeze, const Sources& sources, const Plan& plan) {
 }
 
 // The command line rules out other reasons why --folds has no features to work with.
-void check_folds(const Plan& plan) {
-  if (plan.folds == 0 || plan.uses_features) return;
+void check_folds(int folds, const Plan& plan) {
+  if (folds == 0 || plan.uses_features) return;
   const TransformSpec& pixels = plan.pixels.train;
   throw Error(ErrorCode::kUserError,
               "--folds needs images whose features are the same in every epoch, but " +
@@ -371,7 +371,6 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   Plan plan;
   plan.settings = config.settings;
   for (const Setting& one : found) plan.settings = plan.settings.replaced(one);
-  plan.folds = optimization.folds;
   plan.network = model_options(sources);
   plan.pixels = std::move(pixels);
   plan.division = std::move(division);
@@ -389,7 +388,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
       throw Error(ErrorCode::kInvalidDataset,
                   "The training dataset, or a shard of it, has fewer images than one step needs. "
                   "Use a smaller --batch-size or --accumulate, or more images.");
-    check_folds(plan);
+    check_folds(optimization.folds, plan);
     judge_of(sources.train)
         .check(sources, plan.uses_features && optimization.class_weights != ClassWeights::kNone);
     check_recipe_of_features(config.settings, plan);
@@ -412,16 +411,10 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
     keep_rates(given.resume->run, config.settings.is_given(options::kLearningRate), world.size(),
                plan.recipe);
   plan.learning_rate = learning_rate;
-  plan.keep = {optimization.save, optimization.best_by};
-  plan.on_bad_image = config.data.on_bad_image;
-  plan.max_bad_images = config.data.max_bad_images;
   plan.exchange = config.ranks.exchange;
   plan.num_training_ranks = plan.exchange.num_training_ranks(world.size());
   plan.global_batch =
       std::int64_t{plan.num_training_ranks} * plan.loading.batch_size * plan.loading.accumulate;
-  plan.sync_batch_norm = config.ranks.sync_batch_norm;
-  plan.time_limit_s = optimization.time_limit_s;
-  plan.output = config.output;
   add_open(given, world, plan);
   plan.texts_in_effect =
       texts_in_effect(config.settings, plan.settings, length.steps > 0 ? length.epochs : 0);

@@ -29,17 +29,10 @@ struct Machine {
   LoaderThreadCount loader_threads;
 };
 
-// Which model is kept.
-struct KeepRule {
-  SaveChoice save = SaveChoice::kBest;
-  BestBy best_by = BestBy::kTop1;  // for kBest
-};
-
 struct Plan {
   PrecisionChoice precision;   // the same on all ranks
   bool uses_features = false;  // fits a head instead of epochs (run/frozen/frozen_run.h)
   bool is_automatic = false;   // --auto: fits a head as the first epoch (the same file)
-  int folds = 0;               // for out-of-fold predictions of features; 0: none
   ModelOptions network;
   PixelPlan pixels;
   Division division;
@@ -47,15 +40,9 @@ struct Plan {
   double learning_rate = 0;  // before scaling by the number of ranks
   Recipe recipe;  // its schedule has all epochs that were asked for; see Stop::scheduled_epochs()
   StopRule stop;
-  KeepRule keep;
-  OnBadImage on_bad_image = OnBadImage::kSkip;
-  Allowance max_bad_images;
   ExchangePlan exchange;
   int num_training_ranks = 1;     // the first ranks
   std::int64_t global_batch = 1;  // images in one step, over all ranks
-  bool sync_batch_norm = false;
-  double time_limit_s = 0;  // as given; it does not end the fit of a head alone as `stop` does
-  OutputConfig output;
   CheckpointConfig checkpoint;
   OptionTexts texts_in_effect;        // see repeat_file.h
   Settings settings;                  // with what this run has found; rank 0 logs it

@@ -307,11 +307,11 @@ void synchronize_batch_norm(const Run& run, ImageModel& model) {
 
 // Every rank has rank 0's weights afterwards.
 void connect(const RanksConfig& config, Run& run) {
-  run.communicator = join_communicator(run.world, config, run.plan.output.log_path,
+  run.communicator = join_communicator(run.world, config, run.config.output.log_path,
                                        run.machine.device, run.console);
   broadcast_tensors(run.model->state(), *run.communicator);
   if (run.outputs.trace) run.communicator->trace(run.outputs.trace->timeline());
-  if (run.plan.sync_batch_norm && run.world.size() > 1)
+  if (run.config.ranks.sync_batch_norm && run.world.size() > 1)
     run.batch_norm_lane = run.communicator->second_lane("BatchNorm all-reduce");
   synchronize_batch_norm(run, *run.model);
 }
@@ -512,7 +512,7 @@ void begin(Run& run) {
   TrainState& state = *run.state;
   const bool writes_checkpoints = plan.checkpoint.is_lasting() && !plan.uses_features;
   run.room.emplace(
-      RoomPlan{plan.output.trained_model_path, writes_checkpoints ? plan.checkpoint.path : "",
+      RoomPlan{config.output.trained_model_path, writes_checkpoints ? plan.checkpoint.path : "",
                static_cast<std::uint64_t>(bytes_of_copies(state, false)),
                static_cast<std::uint64_t>(bytes_of_copies(state, true))},
       run.console);
@@ -534,7 +534,8 @@ void begin(Run& run) {
   run.stop->begin(/*is_resumed=*/run.resume.has_value());
   const auto ledger = [&](const char* name, const Dataset& set, bool is_shard,
                           ImageFaults& faults) {
-    return BadImageLedger(name, set, is_shard, plan.on_bad_image, plan.max_bad_images, faults);
+    return BadImageLedger(name, set, is_shard, config.data.on_bad_image, config.data.max_bad_images,
+                          faults);
   };
   run.bad_train.emplace(
       ledger("training", run.sources.train, plan.division.has_own_train, state.bad_train));
