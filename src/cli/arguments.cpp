@@ -65,8 +65,7 @@ class ArgumentParser {
     return {option};
   }
 
-  int position() const { return static_cast<int>(next_); }
-  void fault(const std::string& message) { given_.fault(position(), message); }
+  void fault(const std::string& message) { given_.fault(static_cast<int>(next_), message); }
 
   // Returns the text of the next word, or null if that is an option or there is none.
   const std::string* peek() const {
@@ -199,7 +198,7 @@ class ArgumentParser {
             "' and as '" + excerpt(text) + "': give it once.");
       return;
     }
-    given_.add({{&option, text, Origin::kGiven}, position()});
+    given_.add({{&option, text, Origin::kGiven}, static_cast<int>(next_)});
   }
 
   const CommandInfo& command_;

@@ -300,11 +300,9 @@ void add_size(Plan& plan) {
   const ImageSize size = pixels.train.output;
   // The common size of all images cannot be given as --image-size: it need not be square, and
   // nothing is resized.
-  if (pixels.train.short_side == 0)
-    add_found(plan, options::kImageSize, "",
-              formatted("%dx%d, ", size.width, size.height) + pixels.size_reason);
-  else
-    add_found(plan, options::kImageSize, std::to_string(size.height), pixels.size_reason);
+  const bool is_resized = pixels.train.short_side != 0;
+  add_found(plan, options::kImageSize, is_resized ? std::to_string(size.height) : "",
+            (is_resized ? "" : formatted("%dx%d, ", size.width, size.height)) + pixels.size_reason);
 }
 
 // A normalization that comes with the weights has no name that the option accepts.
