@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
+from platforms import KILN, ROOT, SHARE, described, main  # knows the way to the generators
 import generate
-from platforms import KILN, ROOT, SHARE, described, main
 from test_documents import options_of
 from test_files import source_errors
 
