@@ -50,9 +50,9 @@ void Given::mention_all() {
 bool Given::is_set(const char* name, const std::string& text) const {
   const GivenValue* value = find(name);
   if (value == nullptr) return false;
-  const Option& option = *value->setting.option;
-  const std::string& other = text.empty() ? option.default_text : text;
-  return is_same_setting(option, value->setting.text, other) != text.empty();
+  const Setting& setting = value->setting;
+  return text.empty() ? !setting.is_default()
+                      : is_same_setting(*setting.option, setting.text, text);
 }
 
 void Given::imply(std::string_view name, const std::string& text, const char* by, Origin origin) {

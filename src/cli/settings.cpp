@@ -8,6 +8,10 @@
 
 namespace kiln {
 
+bool Setting::is_default() const {
+  return is_same_setting(*option, text, option->default_text);
+}
+
 Settings::Settings(const CommandInfo& command) {
   for (const Option& option : command.options)
     settings_.push_back({.option = &option, .text = option.default_text});

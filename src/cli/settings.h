@@ -34,6 +34,7 @@ struct Setting {
   Origin origin = Origin::kDefault;
   std::string reason = {};  // a few words; may be empty
   bool is_given() const { return origin != Origin::kDefault; }
+  bool is_default() const;  // whatever its origin
   // Whether the run has found it, with a reason, in place of what it was asked for.
   bool is_found() const {
     return origin == Origin::kAuto || (origin == Origin::kCheckpoint && !reason.empty());
@@ -93,6 +94,11 @@ inline constexpr std::array<std::string_view, 3> kRecordedAsFound = {"auto", "au
 // Found ones that no other line of the log shows.
 inline constexpr std::array<std::string_view, 3> kOwnLine = {"model-name", "auto", "learning-rate"};
 }  // namespace options
+
+// Whether somebody has asked for a value that is not the default.
+inline bool is_unusual(const Setting& setting) {
+  return setting.origin >= Origin::kFile && !setting.is_default();
+}
 
 // The setting of an option of `kiln train`, found before the others are.
 Setting found_for_train(std::string_view name, std::string text, std::string reason,

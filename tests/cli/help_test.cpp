@@ -126,8 +126,9 @@ TEST(Help, FitsInTheTerminal) {
   for (const CommandInfo& command : command_table()) all += help_of(command);
   std::istringstream in(all);
   for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("  --"))  // a name and its values stay together
-      EXPECT_LE(line.size(), std::clamp(live_columns(), 60, 100)) << line;
+    if (!line.starts_with("  --")) {  // a name and its values stay together
+      EXPECT_LE(line.size(), static_cast<std::size_t>(std::clamp(live_columns(), 60, 100))) << line;
+    }
     EXPECT_FALSE(line.ends_with(' ')) << line;
   }
 }

@@ -10,14 +10,14 @@
 namespace kiln {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
+bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
 TEST(RemovedWords, AValueIsNamedWhereItIsGiven) {
   ErrorCode code{};
   const std::string text = fault(train({"--optimizer", "LARS"}), &code);
-  EXPECT_TRUE(contains(text, "--optimizer LARS was removed; ")) << text;
+  EXPECT_TRUE(has(text, "--optimizer LARS was removed; ")) << text;
   EXPECT_EQ(exit_code(code), 2);
   EXPECT_EQ(parse_as<TrainConfig>(train({"--optimizer", "adamw"})).optimization.recipe.optimizer,
             "adamw");
@@ -27,27 +27,26 @@ TEST(RemovedWords, AValueOfAFileIsNamedWithItsLine) {
   const std::string path = testing::TempDir() + "kiln-removed-words";
   std::ofstream(path) << "epochs: 2\noptimizer: lars\n";
   const std::string text = fault(train({"--config", path}));
-  EXPECT_TRUE(contains(text, "--optimizer (line 2 of '" + path + "') lars was removed; ")) << text;
+  EXPECT_TRUE(has(text, "--optimizer (line 2 of '" + path + "') lars was removed; ")) << text;
   std::filesystem::remove(path);
 }
 
 TEST(RemovedWords, AnOptionIsNamedAndItsValueSkipped) {
   ErrorCode code{};
   std::string text = fault(train({"--gradient_dtype", "bf16", "--epochs=3"}), &code);
-  EXPECT_TRUE(contains(text, "--gradient_dtype was removed; ")) << text;
+  EXPECT_TRUE(has(text, "--gradient_dtype was removed; ")) << text;
   EXPECT_EQ(exit_code(code), 2);
   // The path after a switch is none of its values.
   text = fault({"train", "--mlflow-log-model", "no-photos"});
-  EXPECT_TRUE(contains(text, "--mlflow-log-model was removed; ")) << text;
-  EXPECT_TRUE(contains(text, "'no-photos' does not exist")) << text;
+  EXPECT_TRUE(has(text, "--mlflow-log-model was removed; ")) << text;
+  EXPECT_TRUE(has(text, "'no-photos' does not exist")) << text;
 }
 
 TEST(RemovedWords, AnOptionOfAFileIsNamedWithItsLine) {
   const std::string path = testing::TempDir() + "kiln-removed-option";
   std::ofstream(path) << "epochs: 2\nzero_init_residual: True\n";
   const std::string text = fault(train({"--config", path}));
-  EXPECT_TRUE(contains(text, "'zero_init_residual' (line 2 of '" + path + "') was removed; "))
-      << text;
+  EXPECT_TRUE(has(text, "'zero_init_residual' (line 2 of '" + path + "') was removed; ")) << text;
   std::filesystem::remove(path);
 }
 

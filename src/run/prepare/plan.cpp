@@ -133,15 +133,11 @@ void check_folds(int folds, const Plan& plan) {
                   ", or leave --folds out.");
 }
 
-bool is_default(const Setting& setting) {
-  return is_same_setting(*setting.option, setting.text, setting.option->default_text);
-}
-
 // Throws Error kUserError for options about training in epochs if there are none.
 void check_recipe_of_features(const Settings& settings, const Plan& plan) {
   if (!plan.uses_features) return;
   for (const std::string_view name : options::kOfEpochsAlone)
-    if (!is_default(settings.of(name)))
+    if (!settings.of(name).is_default())
       throw Error(
           ErrorCode::kUserError,
           "--" + std::string(name) +
@@ -154,9 +150,7 @@ void warn_of_unused(const Settings& settings, Plan& plan) {
   if (!plan.uses_features) return;
   std::vector<std::string> unused;
   for (const std::string_view name : options::kOfEpochs)
-    if (const Setting& setting = settings.of(name);
-        setting.origin >= Origin::kFile && !is_default(setting))
-      unused.push_back("--" + std::string(name));
+    if (is_unusual(settings.of(name))) unused.push_back("--" + std::string(name));
   if (!unused.empty())
     plan.warnings.push_back(
         without_effect(unused,
