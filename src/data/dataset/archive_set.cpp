@@ -600,7 +600,6 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
                    "alone, or pack the images into shards ('kiln pack').");
     std::ranges::move(listed[i]->notes, std::back_inserter(set.notes));
     listed[i]->notes = std::move(set.notes);
-    listed[i]->stamps = std::move(set.stamps);
     return *std::move(listed[i]);
   }
   Assembly assembly(context, std::move(listings), archives, set);

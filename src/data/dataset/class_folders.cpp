@@ -114,7 +114,6 @@ class WalkedFolders {
 
 // The contents of one class folder, which is read independently of the others.
 struct ClassListing {
-  SourceStamp stamp;
   bool is_loop = false;
   Listing listing = {};
 };
@@ -122,7 +121,7 @@ struct ClassListing {
 ClassListing list_class(const Inner& top, const fs::path& canonical_root,
                         const DatasetContext& context) {
   const fs::path folder = context.root / top.name;
-  ClassListing found{.stamp = context.stamp(top.name)};
+  ClassListing found;
   found.is_loop = top.may_be_link && leads_back(folder, canonical_root);
   if (found.is_loop) return found;
   found.listing = list_folder(folder, context);
@@ -197,10 +196,8 @@ bool read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
     name_bytes += listing.images.size() + top.folders[i].name.size() * listing.num_images;
   }
   set.samples.reserve(num_images, name_bytes);
-  for (std::size_t i = 0; i < found.size(); ++i) {
+  for (std::size_t i = 0; i < found.size(); ++i)
     add_class(top.folders[i].name, found[i], left_out, set, context);
-    set.stamps.push_back(std::move(found[i].stamp));
-  }
   return true;
 }
 
@@ -251,7 +248,6 @@ class ImageWalk {
     if (depth > kMaxDepth)
       context_.fail("the folder '" + folder.string() +
                     "' is more than 100 levels deep. Give a folder with one subfolder per class.");
-    if (!prefix.empty()) set_.stamps.push_back(context_.stamp(prefix));
     const Listing listing = list_folder(folder, context_);
     left_out_.add_all(listing.left_out, prefix);
     for (const std::string& name : listing.label_files) label_files_.push_back(prefix + name);
@@ -307,7 +303,6 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
   } catch (const LabelFault& fault) {
     context.fail(std::string(fault.what()) + ". Correct the files, or remove them.");
   }
-  set.stamps.insert(set.stamps.end(), walked.stamps.begin(), walked.stamps.end());
   return set;
 }
 
@@ -342,7 +337,6 @@ Dataset read_folders(const DatasetContext& context) {
   set.kind = Dataset::Kind::kClassFolders;
   set.root = context.root;
   LeftOut left_out;
-  set.stamps.push_back(context.stamp(""));
   Listing top = list_folder(context.root, context);
   if (!context.every_image && read_classes(top, left_out, set, context) && !set.samples.empty()) {
     top.left_out.other_files.keep_pictures();  // the others, such as a README, are no images
@@ -353,7 +347,6 @@ Dataset read_folders(const DatasetContext& context) {
   } else {
     left_out = {};
     set.classes.clear();
-    set.stamps.resize(1);  // the walk stamps the folders itself
     ImageWalk walk(set, left_out, context);
     walk.visit("", 0);
     if (!walk.label_files().empty() && !set.samples.empty()) {

@@ -210,14 +210,8 @@ bool begins_as_coco(std::string bytes) {
 
 std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
                                  std::vector<std::string>& notes) {
-  std::vector<SourceStamp> stamps;
-  const auto stamp = [&](const std::string& file) {
-    if (std::optional<SourceStamp> found = files.stamp(file)) stamps.push_back(*found);
-  };
-  stamp("");
   std::optional<CocoFile> coco;
   for (const std::string& file : files.json_names()) {
-    stamp(file);
     std::string beginning;
     const auto ignore = [&](const std::string& reason) {
       if (begins_as_coco(beginning))
@@ -251,9 +245,7 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
     }
   }
   if (!coco) return std::nullopt;
-  Dataset set = CocoReader(*coco, files, context).read();
-  set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
-  return set;
+  return CocoReader(*coco, files, context).read();
 }
 
 }  // namespace kiln

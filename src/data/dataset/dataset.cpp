@@ -364,7 +364,6 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   set.samples_json = samples_text(set);
   set.contents = context.contents;
   set.name = context.name;
-  set.read_with = reading_text(context.records) + text_beside(context.root);
   set.exif = exif_of(set, context.records);
   if (!context.records.classes_file.empty() && set.found.labels.empty())
     use_class_names(context, set);
@@ -486,27 +485,6 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
     set.for_each_class(set.samples.label(i),
                        [&](int id) { ++counts[static_cast<std::size_t>(id)]; });
   return counts;
-}
-
-std::string reading_text(const RecordOptions& records) {
-  RecordOptions usual;  // lists have no index
-  usual.columns = records.columns;
-  usual.list_roots = records.list_roots;
-  usual.list_sets = records.list_sets;
-  usual.requires_sets = records.requires_sets;
-  usual.task = records.task;
-  std::string task = task_text(records);
-  if (records == usual) return task;
-  std::string contents;
-  try {
-    if (!records.classes_file.empty()) contents = read_file(records.classes_file, kMaxClassesBytes);
-  } catch (const std::exception&) {  // the reader will report it
-  }
-  const RecordKeys& keys = records.keys;
-  return shell_words({keys.image, keys.label, keys.text, keys.name,
-                      std::to_string(records.first_label.value_or(-1)),
-                      records.classes_file.empty() ? "" : hex_digits(content_hash(contents))}) +
-         task;
 }
 
 void name_unused_ids(const std::vector<bool>& is_category, std::vector<std::string>& classes) {
@@ -647,7 +625,6 @@ void take_given_names(const DatasetContext& context, Dataset& set) {
     found.named_by = "--classes " + quoted_path(given);
     found.names = read_class_lines(given, found.named_by, context);
   } else if (fs::exists(beside)) {
-    if (beside.parent_path() == context.root) set.stamps.push_back(context.stamp(kClassesName));
     found.named_by = kClassesName;
     found.names = read_class_lines(beside, found.named_by, context);
   }

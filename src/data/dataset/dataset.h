@@ -171,12 +171,10 @@ struct DatasetFacts {
   std::string list_name;      // the list of an ImageDirectory, in its folder or archive; or empty
   std::string schema_json;    // `_schema.json`, as stored or as `kiln convert` would write it
   std::string samples_json;   // `_samples.json`, as `kiln convert` would write it
-  std::string read_with;      // reading_text() of the options, text_beside() the root
   Exif exif = Exif::kIgnore;  // how the images are to be decoded
   Exif sizes_with = Exif::kIgnore;  // the sizes in `samples` are those of images decoded so
   FoundLabels found;                // the labels as they stand in the data; none: folders, lists
   std::optional<int> first_label;   // the number of the first class; empty: labels are no numbers
-  std::vector<SourceStamp> stamps;  // of the folders and files read to list the images
 };
 
 struct Dataset : DatasetFacts {
@@ -208,10 +206,6 @@ std::string describe(Dataset::Kind kind);
 
 // Whether the images of a dataset are turned. Dataset::exif is this when it has been read.
 Exif exif_of(const Dataset& set, const RecordOptions& records);
-
-// Distinguishes datasets read from the same files: the options, and the contents of the file that
-// they name; empty for the defaults.
-std::string reading_text(const RecordOptions& records);
 
 // Reads the dataset in `root`. `name` is used in errors ("Training dataset", or a path).
 Dataset read_dataset(const std::filesystem::path& root, const std::string& name,

@@ -15,7 +15,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/content_hash.h"
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -191,9 +190,6 @@ Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
   Dataset set;
   set.kind = kind;
   set.root = context.root;
-  set.stamps.push_back(context.stamp(""));
-  for (const std::string& file : files)
-    if (!file.empty()) set.stamps.push_back(context.stamp(file));
   require_each_once(context, files);
   require_one_set(context, files, set);
   return set;
@@ -216,19 +212,6 @@ bool is_record_file(const OpenFile& file) {
 
 fs::path path_beside(const DatasetContext& context, const char* name) {
   return (is_folder(context.root) ? context.root : context.root.parent_path()) / name;
-}
-
-std::string text_beside(const fs::path& root) {
-  if (is_folder(root)) return {};
-  std::string text;
-  for (const char* name : {kClassesName, kSourceName}) {
-    try {
-      text += " " + std::string(name) + " " +
-              hex_digits(content_hash(read_file(root.parent_path() / name, kMaxClassesBytes)));
-    } catch (const std::exception&) {  // there is none, or the reader will report it
-    }
-  }
-  return text;
 }
 
 PackedFiles find_packed_files(const DatasetContext& context) {
@@ -309,7 +292,6 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
 void take_source(const DatasetContext& context, Dataset& set) {
   const fs::path file = path_beside(context, kSourceName);
   if (!is_there(file)) return;
-  if (file.parent_path() == context.root) set.stamps.push_back(context.stamp(kSourceName));
   try {
     std::string source = read_text(file, kMaxSourceBytes);
     source.erase(source.find_last_not_of(" \r\n") + 1);
@@ -374,24 +356,19 @@ ListFaults FolderFiles::find_images(Dataset& set) const {
   }
   const std::vector<ListedFolder> folders(std::move_iterator(groups.begin()),
                                           std::move_iterator(groups.end()));
-  std::vector<SourceStamp> stamps(folders.size());
   std::mutex mutex;
   ListFaults faults;
   in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
-    stamps[i] = context_.stamp(std::string(folders[i].first));
     ListFaults found = faults_in(folders[i], set.samples, context_.root);
     const std::scoped_lock lock(mutex);
     faults.merge(found);
   });
-  set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
   return faults;
 }
 
-void FolderFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const {
+void FolderFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) const {
   const ListedNames listed(set.samples);
   const fs::path root = fs::canonical(context_.root);
-  std::set<std::string> stamped;
-  for (const SourceStamp& stamp : set.stamps) stamped.insert(normal_name(stamp.name));
   std::set<fs::path> entered;
   std::mutex mutex;
   std::vector<std::string> folders = {""};  // with a slash at the end
@@ -422,10 +399,6 @@ void FolderFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const 
         }
         inner.push_back(path + "/");
       }
-      if (stamped.contains(normal_name(folder))) return;
-      SourceStamp stamp = context_.stamp(folder);
-      const std::scoped_lock lock(mutex);
-      set.stamps.push_back(std::move(stamp));
     });
     folders = std::move(inner);
   }
@@ -484,7 +457,7 @@ ListFaults ArchiveFiles::find_images(Dataset& set) const {
   return faults;
 }
 
-void ArchiveFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const {
+void ArchiveFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) const {
   const ListedNames listed(set.samples);
   for (const auto& [name, member] : members_)
     if (has_image_extension(name) && !listed.has(name)) visit(std::string(name));

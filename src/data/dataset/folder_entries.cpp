@@ -7,13 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <system_error>
 
-#include "base/files.h"
-#include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/found_labels.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -75,67 +71,6 @@ void sort_by_name(std::vector<FolderEntry>& entries) {
 bool equal_in_any_case(std::string_view known, std::string_view found) {
   return std::ranges::equal(
       known, found, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
-}
-
-struct FileFacts {
-  std::int64_t size = 0, modified_ns = 0, changed_ns = 0;
-};
-
-std::int64_t nanoseconds(const timespec& time) {
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
-
-// Empty if the file system does not say when the file last changed.
-std::optional<FileFacts> facts_of(const struct stat& info) {
-  if (info.st_ctim.tv_sec <= 0) return std::nullopt;
-  return FileFacts{info.st_size, nanoseconds(info.st_mtim), nanoseconds(info.st_ctim)};
-}
-
-std::uint64_t hash_of(const FileFacts& facts, std::uint64_t hash) {
-  return fnv1a({reinterpret_cast<const char*>(&facts), sizeof facts}, hash);
-}
-
-bool counts_by_its_contents(const FolderEntry& entry) {
-  return entry.kind == FolderEntry::Kind::kFile &&
-         (has_image_extension(entry.name) || is_label_file(entry.name));
-}
-
-// The facts of `entries`, by position; empty where one has none. On network mounts each takes a
-// round trip, so they are asked for in parallel.
-std::vector<std::optional<FileFacts>> facts_of_entries(const fs::path& folder,
-                                                       const std::vector<FolderEntry>& entries) {
-  constexpr std::size_t kPortion = 256;
-  std::vector<std::optional<FileFacts>> facts(entries.size());
-  in_parallel((entries.size() + kPortion - 1) / kPortion, kScanThreads, [&](std::size_t portion) {
-    std::string path = folder.native() + "/";
-    const std::size_t length = path.size();
-    for (std::size_t i = portion * kPortion; i < std::min(facts.size(), (portion + 1) * kPortion);
-         ++i) {
-      if (!counts_by_its_contents(entries[i])) continue;
-      path.replace(length, path.npos, entries[i].name);
-      struct stat info {};
-      if (::stat(path.c_str(), &info) == 0) facts[i] = facts_of(info);
-    }
-  });
-  return facts;
-}
-
-void stamp_folder(const fs::path& folder, SourceStamp& stamp) {
-  const FolderEntries listed(folder);
-  const std::vector<FolderEntry> entries(listed.begin(), listed.end());
-  const std::vector<std::optional<FileFacts>> facts = facts_of_entries(folder, entries);
-  std::uint64_t hash = fnv1a({});
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const FolderEntry& entry = entries[i];
-    if (entry.name.starts_with('.')) continue;
-    hash = fnv1a(entry.name, hash);
-    hash = fnv1a(entry.kind == FolderEntry::Kind::kFolder ? "//" : "/", hash);
-    if (!counts_by_its_contents(entry)) continue;
-    if (!facts[i]) return;
-    hash = hash_of(*facts[i], hash);
-    stamp.changed_ns = std::max(stamp.changed_ns, facts[i]->modified_ns);
-  }
-  stamp.stamp = static_cast<std::int64_t>(hash);
 }
 
 constexpr std::array<std::string_view, 8> kArchiveExtensions = {
@@ -326,38 +261,6 @@ WordOfName word_of_name(std::string_view name, std::span<const std::string_view>
     found.rest += (found.rest.empty() ? "" : " ") + word;
   }
   return found;
-}
-
-SourceStamp stamp_of(const fs::path& root, const std::string& name) {
-  SourceStamp stamp{.name = name};
-  struct stat info {};
-  if (::stat(name.empty() ? root.c_str() : (root / name).c_str(), &info) != 0) return stamp;
-  if (!S_ISDIR(info.st_mode)) {
-    if (const std::optional<FileFacts> facts = facts_of(info)) {
-      stamp.stamp = static_cast<std::int64_t>(hash_of(*facts, fnv1a({})));
-      stamp.changed_ns = facts->modified_ns;
-    }
-    return stamp;
-  }
-  try {
-    stamp_folder(name.empty() ? root : root / name, stamp);
-  } catch (const fs::filesystem_error&) {  // the stamp stays 0
-  }
-  return stamp;
-}
-
-std::vector<std::string> changed_sources(const fs::path& root,
-                                         const std::vector<SourceStamp>& stamps) {
-  std::vector<char> is_changed(stamps.size(), 0);
-  in_parallel(stamps.size(), kScanThreads, [&](std::size_t i) {
-    const std::int64_t stamp = stamp_of(root, stamps[i].name).stamp;
-    is_changed[i] = stamp != 0 && stamp == stamps[i].stamp ? 0 : 1;
-  });
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < stamps.size(); ++i) {
-    if (is_changed[i] != 0) names.push_back(stamps[i].name);
-  }
-  return names;
 }
 
 void FewNames::add(std::string name) {

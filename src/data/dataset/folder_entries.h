@@ -1,5 +1,4 @@
-// Lists folders, recognizes images and archives by name, detects changes on disk, and keeps count
-// of what is left out.
+// Lists folders, recognizes images and archives by name, and keeps count of what is left out.
 #pragma once
 
 #include <array>
@@ -12,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bytes.h"
 #include "data/image/unread_kind.h"
 
 namespace kiln {
@@ -88,28 +86,6 @@ inline constexpr auto kSetWords =
 
 // The list of supported extensions, for the end of an error message.
 std::string image_names_advice();
-
-// A number for a folder or file that was read to list the images, which detects changes on disk.
-struct SourceStamp {
-  std::string name;  // relative to the root; empty: the root itself
-  std::int64_t stamp = 0;
-  std::int64_t changed_ns = 0;  // the latest modification time of the files that it covers
-};
-
-void visit_fields(Is<SourceStamp> auto& source, auto&& field) {
-  fields(field, "name", source.name, "stamp", source.stamp, "changed_ns", source.changed_ns);
-}
-
-// For a file: its size and the times of its last modification and change. For a folder: the visible
-// names in it, and the same of every image and `.cls` file. Never a folder's own times: many
-// mounts do not move them. (Other files count by name only, since an index may be written into the
-// root.) Take the stamp before reading the source. 0: it cannot be read, or its file system keeps
-// no times.
-SourceStamp stamp_of(const std::filesystem::path& root, const std::string& name);
-
-// The names whose stamp has changed. Checks in parallel.
-std::vector<std::string> changed_sources(const std::filesystem::path& root,
-                                         const std::vector<SourceStamp>& stamps);
 
 // What a folder or archive holds beside its images: counted, and the first of each kind named, so
 // that nothing is left out in silence.

@@ -475,9 +475,6 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
   set.root = context.root;
   set.list_name = names.list;
   const std::array own_files = {std::string(kMetaName), names.list, names.schema, names.samples};
-  if (std::optional<SourceStamp> stamp = files.stamp("")) set.stamps.push_back(*stamp);
-  for (const std::string& file : own_files)
-    if (std::optional<SourceStamp> stamp = files.stamp(file)) set.stamps.push_back(*stamp);
   set.schema_json = read_part(context, files, names.schema, kMaxSchemaBytes);
   const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
   const std::string list = read_part(context, files, names.list, kMaxListBytes);

@@ -56,10 +56,6 @@ void take_task(const RecordOptions& records, Dataset& set) {
   for (int id = 0; id < std::ssize(set.classes); ++id) set.labels.sets.push_back({id});
 }
 
-std::string task_text(const RecordOptions& records) {
-  return records.task == TaskKind::kMultiLabel ? " multi-label" : "";
-}
-
 void renumber(const std::vector<int>& new_ids, Dataset& set) {
   for (std::vector<int>& ids : set.labels.sets) {
     for (int& id : ids) id = new_ids[static_cast<std::size_t>(id)];

@@ -67,8 +67,6 @@ class ListedClasses {
 
 // Of a dataset whose form gives one class for each image: as --task says.
 void take_task(const RecordOptions& records, Dataset& set);
-// How the task changes what is read; empty: not at all.
-std::string task_text(const RecordOptions& records);
 
 // Gives the classes new ids, by their old ones; below 0 are those that no image has.
 void renumber(const std::vector<int>& new_ids, Dataset& set);

@@ -444,7 +444,6 @@ std::string ListRows::shown_label(int label) const {
 void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
   const DatasetContext folder{.root = set.folder, .name = context.name};
   const ListFaults missing = FolderFiles(folder).find_images(set);
-  set.stamps.clear();
   if (missing.empty()) return;
   std::vector<std::string> named;
   for (const auto& [i, why] : missing) {

@@ -300,14 +300,12 @@ class OneJsonFile final : public FolderFiles {
 std::optional<Dataset> read_coco_list(const DatasetContext& context, const std::string& folder) {
   DatasetContext inside = context;
   inside.root = folder;
-  inside.is_indexed = false;
   std::vector<std::string> notes;
   std::optional<Dataset> set = read_coco(
       inside, OneJsonFile(inside, std::filesystem::absolute(context.root).string()), notes);
   if (!set) return set;
   set->root = context.root;
   set->folder = folder;
-  set->stamps.clear();
   return set;
 }
 

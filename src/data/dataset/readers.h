@@ -28,17 +28,10 @@ struct DatasetContext {
   // Also read images next to and below class folders, without labels.
   bool every_image = false;
   bool is_for_training = false;  // as read_labeled() sets it
-  // For an index: sources are stamped, which lists the folders again.
-  bool is_indexed = false;
   RecordOptions records = {};
   // The bytes, if the root is a stream that has been read to its end; several tars may follow one
   // another in them.
   std::filesystem::path contents = {};
-
-  // stamp_of(), for an index.
-  SourceStamp stamp(const std::string& source) const {
-    return is_indexed ? stamp_of(root, source) : SourceStamp{.name = source};
-  }
 
   // "Training dataset 'PATH': `text`".
   [[noreturn]] void fail(const std::string& text,
@@ -96,12 +89,10 @@ class ListedFiles {
   // The whole text, without a byte-order mark. Throws as first_bytes() does, and std::length_error
   // if it is longer than `max_bytes`.
   virtual std::string read_text(const std::string& name, std::uint64_t max_bytes) const = 0;
-  // Of a file, or of the folder (""). Empty in an archive, which has its own.
-  virtual std::optional<SourceStamp> stamp(const std::string& name) const = 0;
   // Finds the images of the set, which are as in the list.
   virtual ListFaults find_images(Dataset& set) const = 0;
   // Calls `visit` with the other images, in no order.
-  virtual void for_each_unlisted(Dataset& set, const NameVisit& visit) const = 0;
+  virtual void for_each_unlisted(const Dataset& set, const NameVisit& visit) const = 0;
 };
 
 class FolderFiles : public ListedFiles {
@@ -111,13 +102,9 @@ class FolderFiles : public ListedFiles {
   std::vector<std::string> json_names() const override;
   std::string first_bytes(const std::string& name, std::size_t count) const override;
   std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
-  std::optional<SourceStamp> stamp(const std::string& name) const override {
-    return context_.stamp(name);
-  }
   ListFaults find_images(Dataset& set) const override;
-  // Goes through all folders, also those behind links that lead out of the root, once. Adds the
-  // stamps of those without listed images to the set.
-  void for_each_unlisted(Dataset& set, const NameVisit& visit) const override;
+  // Goes through all folders, also those behind links that lead out of the root, once.
+  void for_each_unlisted(const Dataset& set, const NameVisit& visit) const override;
 
  private:
   const DatasetContext& context_;
@@ -134,9 +121,8 @@ class ArchiveFiles final : public ListedFiles {
   std::vector<std::string> json_names() const override;
   std::string first_bytes(const std::string& name, std::size_t count) const override;
   std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
-  std::optional<SourceStamp> stamp(const std::string&) const override { return std::nullopt; }
   ListFaults find_images(Dataset& set) const override;
-  void for_each_unlisted(Dataset& set, const NameVisit& visit) const override;
+  void for_each_unlisted(const Dataset& set, const NameVisit& visit) const override;
 
  private:
   const ArchiveMember* find(std::string_view name) const;
@@ -163,8 +149,8 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
                                  std::vector<std::string>& notes);
 
 // Finds the samples among the files; the error names the first ten that are not there. `lines` (may
-// be empty) are the line numbers of the samples in `list`. Adds the folders' stamps to the set, and
-// a note of images that the list does not name.
+// be empty) are the line numbers of the samples in `list`. Adds a note of images that
+// the list does not name.
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context);
 
@@ -335,10 +321,6 @@ inline constexpr std::string_view kImageDirectorySource = "ImageDirectory\n";
 
 // The file of this name beside the archives or record files.
 std::filesystem::path path_beside(const DatasetContext& context, const char* name);
-
-// What lies beside a single file, and decides what an index of it holds; empty for a folder, whose
-// stamps show it.
-std::string text_beside(const std::filesystem::path& root);
 
 // Sets is_image_directory as the kSourceName next to the files says.
 void take_source(const DatasetContext& context, Dataset& set);

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/image_index.h"
+#include "data/dataset/image_sizes.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/sampler.h"
 #include "data/split/split_dataset.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "data/dataset/image_index.h"
+#include "data/dataset/image_sizes.h"
 #include "data/dataset/unused_options.h"
 #include "data/image/image.h"
 #include "data/split/groups.h"

@@ -265,9 +265,9 @@ void choose_part(World& world, const StreamConfig& config, const Dataset& train,
 
 // Replaces the list of images by rank 0's, without its root and name.
 void take_list_of_leader(World& world, Dataset& set) {
-  const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
+  const std::string bytes = world.broadcast(world.leads() ? to_bytes(set) : "");
   if (world.leads()) return;
-  Dataset taken = dataset_of(bytes, SetParts::kList);
+  Dataset taken = dataset_of(bytes);
   taken.contents = std::move(set.contents);
   set = std::move(taken);
 }

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_index.h"
+#include "data/dataset/image_sizes.h"
 #include "data/dataset/readers.h"
 #include "data/dataset/unused_options.h"
 #include "data/image/image.h"

@@ -21,7 +21,7 @@
 #include "base/text.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/image_index.h"
+#include "data/dataset/image_sizes.h"
 #include "data/dataset/image_source.h"
 #include "data/dataset/unused_options.h"
 #include "data/split/groups.h"

@@ -15,7 +15,7 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_index.h"
+#include "data/dataset/image_sizes.h"
 #include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/image/image.h"

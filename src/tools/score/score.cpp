@@ -26,7 +26,7 @@
 #include "base/text.h"
 #include "base/unicode_form.h"
 #include "base/url.h"
-#include "data/dataset/image_index.h"
+#include "data/dataset/image_sizes.h"
 #include "data/dataset/image_source.h"
 #include "data/dataset/unused_options.h"
 #include "predict/explanations.h"

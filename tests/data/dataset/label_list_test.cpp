@@ -213,7 +213,7 @@ TEST_F(LabelList, SetsGroupsAndWeights) {
   EXPECT_EQ(set.samples.group(1), 0U);
   EXPECT_EQ(set.samples.weight(0), 2);
   EXPECT_EQ(set.samples.weight(1), 0.5F);
-  const Dataset copy = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
+  const Dataset copy = dataset_of(to_bytes(set));
   EXPECT_EQ(copy.samples.weight(1), 0.5F);
   EXPECT_EQ(copy.image_root(), set.image_root());
   const Dataset part = part_of(set, {false, true, true});
