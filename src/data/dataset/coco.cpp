@@ -9,8 +9,8 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {

@@ -11,9 +11,9 @@
 #include "base/bytes.h"
 #include "base/content_hash.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/output_folder.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/dataset/label_list.h"
 #include "data/dataset/readers.h"
 

@@ -16,9 +16,9 @@
 #include <unordered_set>
 
 #include "base/files.h"
+#include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"

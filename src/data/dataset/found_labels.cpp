@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/dataset/folder_entries.h"
 
 namespace kiln {

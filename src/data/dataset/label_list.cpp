@@ -8,8 +8,8 @@
 
 #include "base/content_hash.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "base/url.h"
 
 namespace kiln {

@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/platform/installation.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/dataset/label_list.h"
 #include "data/image/image.h"
 

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/dataset/unused_options.h"
 #include "data/split/split.h"
 #include "run/inputs/sources.h"
