@@ -177,18 +177,6 @@ class Labels(ListsTest):
             self.assertNotEqual(kiln("inspect", path, "--columns", columns).returncode, 0, columns)
 
     @unittest.expectedFailure
-    def test_two_classes_of_one_name(self):
-        """A6: in Datumaro they stay two, by their parents, or are refused."""
-        labels = [{"name": "a", "parent": "x"}, {"name": "a", "parent": "y"}, {"name": "b"}]
-        path = self.put("d.json", json.dumps({
-            "categories": {"label": {"labels": labels}},
-            "items": [{"id": str(i), "image": {"path": f"{i}.jpg"}, "annotations": [{"type": "label", "label_id": i}]}
-                      for i in range(3)]}))
-        found = kiln("inspect", path, "--json")
-        if found.returncode != 1:
-            self.assertEqual(sorted(one["images"] for one in json.loads(found.stdout)["classes"]), [1, 1, 1])
-
-    @unittest.expectedFailure
     def test_long_numbers(self):
         """A7: numbers that differ stay two classes, or are refused."""
         for one, other in (("18446744073709551616", "18446744073709551617"), ("1e22", "10000000000000000000001"),

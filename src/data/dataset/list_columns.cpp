@@ -36,7 +36,7 @@ constexpr std::size_t kMostSets = 6;
 // What programs write where a value is missing (pandas.read_csv, na_values), in small letters.
 constexpr auto kMissingValues =
     std::to_array<std::string_view>({"nan", "none", "null", "n/a", "na", "<na>", "nat", "#n/a",
-                                     "unlabeled", "_unlabeled", "no_label"});  // FiftyOne, Datumaro
+                                     "unlabeled", "_unlabeled", "no_label"});  // FiftyOne
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Lists in JSON: a row for each line or element, as tables have it, or as SageMaker, Azure ML and
-// Label Studio write it; and the files of Datumaro and COCO.
+// Label Studio write it; and COCO files.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -202,53 +202,6 @@ void read_elements(std::string text, ListRows& rows) {
                    [&](const std::string&, const json& row) { take_object(row, ++number, rows); });
 }
 
-// Datumaro, CVAT's "Datumaro 1.0": https://github.com/openvinotoolkit/datumaro
-void read_datumaro(const std::string& text, ListRows& rows) {
-  const json document = parse_json_lists(text, [](const std::string&, const json&) {});
-  const json* categories = member_of(document, "categories");
-  const json* by_label = categories == nullptr ? nullptr : member_of(*categories, "label");
-  const json* labels = by_label == nullptr ? nullptr : member_of(*by_label, "labels");
-  if (labels == nullptr || !labels->is_array() || member_of(document, "items") == nullptr)
-    throw RowFault(
-        "is neither rows (one JSON object on each line, or a list of them), nor a COCO file with "
-        "images, annotations and categories, nor Datumaro's with items and categories");
-  std::vector<std::string> names;
-  for (const json& label : *labels) {
-    const json* name = member_of(label, "name");
-    names.push_back(name == nullptr ? "" : text_of(*name, "name"));
-  }
-  rows.unit = "entry";
-  rows.has_columns = false;
-  int number = 0;
-  parse_json_lists(text, [&](const std::string& list, const json& item) {
-    if (list != "items") return;
-    ++number;
-    try {
-      RowTexts row;
-      const json* image = member_of(item, "image");
-      const json* path = image == nullptr ? nullptr : member_of(*image, "path");
-      if (path == nullptr) throw RowFault("has no \"path\" of an \"image\"");
-      row[ListField::kPath] = text_of(*path, "path");
-      if (const json* annotations = member_of(item, "annotations"); annotations != nullptr) {
-        std::string& found = row[ListField::kLabel];
-        for (const json& annotation : *annotations) {
-          const json* id = member_of(annotation, "label_id");
-          if (const json* type = member_of(annotation, "type"); type == nullptr || *type != "label")
-            throw RowFault("has an annotation of another kind than \"label\"");
-          if (id == nullptr || !id->is_number_unsigned() ||
-              id->get<std::uint64_t>() >= names.size())
-            throw RowFault("has a \"label_id\" without a name");
-          found += names[id->get<std::uint64_t>()] + kListedLabelEnd;
-        }
-        if (found.empty()) found = kNoListedLabels;
-      }
-      row.add_to(rows, number);
-    } catch (const RowFault& fault) {
-      rows.fault(number, fault.what());
-    }
-  });
-}
-
 // Whether the first line is a whole object, and others follow.
 bool is_lines(std::string_view text) {
   const std::size_t end = text.find('\n');
@@ -275,7 +228,9 @@ void read_json_list(ListRows& rows) {
     else if (!has_extension(rows.context.root.filename().string(), ".json") || is_lines(text))
       read_lines(text, rows);
     else
-      read_datumaro(text, rows);
+      throw RowFault(
+          "is neither rows (one JSON object on each line, or a list of them), nor a COCO file with "
+          "images, annotations and categories");
   } catch (const JsonFault& fault) {
     rows.unit = "line";
     rows.fault(fault.line(), fault.what());
