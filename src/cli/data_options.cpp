@@ -48,8 +48,8 @@ Rows<RecordOptions> record_rows() {
           "Default: classes.txt next to the files, or the names in them, or the numbers."),
       opt(&RecordOptions::first_label, "first-label", {{"auto", std::nullopt}, {"0", 0}, {"1", 1}},
           kPaths,
-          "Number of the first class in label files and records. auto: 1 if no label is 0 and, "
-          "with a file of class names, the highest equals their number; else 0."),
+          "Number of the first class name, where labels are numbers of names. auto: the only one "
+          "that suits all labels; an error if both do."),
       opt(&RecordOptions::keys, "record-keys", pairs("KEYS", parse_record_keys), kPaths,
           "Feature names in TFRecord files, if not image/encoded, image/class/label, "
           "image/class/text and image/filename: image=KEY,label=KEY,text=KEY,name=KEY, or some of "

@@ -104,8 +104,7 @@ void require_consistent(const Dataset& set) {
   using Kind = Dataset::Kind;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
   bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kStream &&
-              set.found.ids.size() == set.found.labels.size() &&
-              std::ranges::all_of(set.found.labels, [](auto& label) { return label.number >= -1; });
+              set.found.ids.size() == set.found.labels.size();
   std::vector<bool> is_found(set.classes.size(), set.found.ids.empty());
   for (const int id : set.found.ids) {
     good = good && id >= 0 && id < num_classes;

@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -507,7 +507,7 @@ std::string read_image_list(const Dataset& set) {
     return read_part(context, FolderFiles(context), set.list_name, kMaxListBytes);
   const ImageArchive& archive = set.archives.front();
   return with_archive_named(context, archive.name, "archive", [&] {
-    const ArchiveListing listing = list_open_archive(archive.file.duplicate());
+    const Listing listing = list_open_archive(archive.file.duplicate());
     return read_part(context, ArchiveFiles(listing, "", archive.name), set.list_name,
                      kMaxListBytes);
   });

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/names.h"
 #include "base/text.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 
 namespace kiln {
 namespace {

@@ -9,8 +9,8 @@
 #include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/list_columns.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/label_list.h"
+#include "data/dataset/notes.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
 #include "record/earlier_run.h"
@@ -320,7 +320,7 @@ void read_both_datasets(const DataConfig& config, Sources& sources, Problems& pr
     problems.collect([&] {
       read_validation(config, with_sizes, sources);
       if (!sources.train.samples.empty() && !config.has_train_shard)
-        settle_labels(sources.train, sources.valid, config.records.first_label);
+        decide_labels(sources.train, sources.valid, config.records.first_label);
     });
   if (is_stream) sources.train = stream_dataset(config, sources.valid);
   sources.valid.exif = sources.train.exif;  // the training images decide for both

@@ -13,11 +13,10 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_sizes.h"
-#include "data/dataset/list_columns.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/label_list.h"
+#include "data/dataset/listing.h"
+#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/loader/batch_loader.h"
@@ -28,6 +27,7 @@
 #include "record/run_summary.h"
 #include "report/console.h"
 #include "report/page/page.h"
+#include "run/inputs/image_sizes.h"
 #include "tools/inspect/step_probe.h"
 
 namespace kiln {

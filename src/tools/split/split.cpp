@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/unused_options.h"
+#include "base/names.h"
+#include "data/dataset/notes.h"
 #include "data/split/split.h"
 #include "run/inputs/sources.h"
 #include "tools/convert/convert.h"

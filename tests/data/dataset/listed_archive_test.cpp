@@ -7,7 +7,7 @@
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_source.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

@@ -1,9 +1,9 @@
 // What the headers of a dataset's images say.
-#include "data/dataset/image_sizes.h"
+#include "run/inputs/image_sizes.h"
 
 #include <gtest/gtest.h>
 
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 
@@ -40,6 +40,21 @@ TEST_F(ImageSizes, SizesAreReadOnlyUntilTwoDiffer) {
   EXPECT_EQ(common_size({&set}), std::nullopt);
   scan_sizes(set, SizesWanted::kAll);
   for (const Sample& item : set.samples) EXPECT_TRUE(item.size) << item.file_name;
+}
+
+TEST_F(ImageSizes, ThoseOfAListAreComparedWithTheImages) {
+  const ScratchFolder folder;
+  folder.put("a.png", test::encode_png(test::plain(8, 8, 1, 2, 3)));
+  folder.put("_schema.json", schema_text({"cat"}));
+  for (const std::string side : {"10000", "8"}) {
+    folder.put("images.lst", R"({"image_info": {"file_name": "a.png", "width": )" + side +
+                                 R"(, "height": )" + side + R"(}, "category": "cat"})" + "\n");
+    Dataset set = read_labeled_dataset(folder.path(), "Data");
+    scan_sizes(set, SizesWanted::kCommon);
+    EXPECT_EQ(common_size({&set}), (ImageSize{8, 8}));
+    ASSERT_EQ(set.notes.size(), side == "8" ? 0U : 1U);
+    if (side != "8") EXPECT_NE(set.notes[0].find("images.lst"), std::string::npos);
+  }
 }
 
 // As older programs left it among shards: nothing is read of it.

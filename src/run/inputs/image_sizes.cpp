@@ -1,4 +1,4 @@
-#include "data/dataset/image_sizes.h"
+#include "run/inputs/image_sizes.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,8 +6,8 @@
 
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/listing.h"
 #include "data/image/image.h"
 
 namespace kiln {
