@@ -18,8 +18,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_index.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/split/split_dataset.h"
@@ -32,6 +31,7 @@
 #include "report/page/page.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/checkpoint/saved_run.h"
+#include "run/inputs/image_sizes.h"
 #include "run/inputs/training_loaders.h"
 #include "run/prepare/class_counts.h"
 #include "run/vote.h"
@@ -106,7 +106,6 @@ Dataset made_up(const fs::path& root, std::size_t count) {
     set.samples.add(formatted("class_%04zu/image_%08zu.jpg", label, i), static_cast<int>(label));
   }
   set.samples.shrink_to_fit();
-  set.stamps.clear();
   return set;
 }
 
@@ -159,26 +158,17 @@ void order_images(Stages& stage, Sources& sources) {
 
 void bench_images(Stages& stage, std::size_t count, const fs::path& folder) {
   constexpr std::size_t kMostFolders = 1'000'000;  // more images are made up in memory
-  const fs::path data = folder / "images", index = folder / "index";
+  const fs::path data = folder / "images";
   const bool is_made_up = count > kMostFolders;
   make_folders(data, is_made_up ? kClassFolders : count);
-  std::this_thread::sleep_for(std::chrono::seconds(3));  // an index of newer files is not kept
   Sources sources;
   sources.train =
       is_made_up ? made_up(data, count)
                  : stage("list", [&] { return read_labeled_dataset(data, "Training dataset"); });
   stage.note("list_bytes", static_cast<double>(sources.train.samples.memory_bytes()));
-  if (is_made_up) stage("index_write", [&] { write_index(index, sources.train); });
-  const auto with_index = [&] {
-    return read_indexed_dataset(data, "Training dataset", {.file = index});
-  };
-  if (!is_made_up) stage("list_and_index", with_index);
-  stage.note("index_bytes", static_cast<double>(fs::file_size(index)));
-  stage("index_read", with_index);
-  std::string bytes =
-      stage("broadcast_send", [&] { return to_bytes(sources.train, SetParts::kList); });
+  std::string bytes = stage("broadcast_send", [&] { return to_bytes(sources.train); });
   stage.note("broadcast_bytes", static_cast<double>(bytes.size()));
-  stage("broadcast_take", [&] { return dataset_of(bytes, SetParts::kList); });
+  stage("broadcast_take", [&] { return dataset_of(bytes); });
   bytes = {};
   order_images(stage, sources);
   stage.note("list_bytes_with_hashes", static_cast<double>(sources.train.samples.memory_bytes()));

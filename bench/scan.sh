@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Listing class folders: kiln, kiln with an index, and torchvision's ImageFolder, on the same generated files in one run.
+# Listing class folders: kiln and torchvision's ImageFolder, on the same generated files in one run.
 #
 #   bench/scan.sh [IMAGES [RUNS]]
 #
@@ -39,16 +39,12 @@ PYTHON
 for _ in $(seq "$runs"); do
   "${python[@]}" "$work/image_folder.py" "$work/all" >>"$work/torchvision.jsonl"
   "$scan" "$work/all" >>"$work/kiln.jsonl"
-  "$scan" "$work/all" "$work/index" >>"$work/kiln_index.jsonl"
 done
-sed -i 1d "$work/kiln_index.jsonl" # that one made the index
 if command -v strace >/dev/null; then
   slowly=(strace -f -qq -o /dev/null -e 'trace=openat,getdents64,newfstatat,stat'
           -e 'inject=openat,getdents64,newfstatat,stat:delay_exit=1000')
-  "$scan" "$work/tenth" "$work/tenth.index" >/dev/null
   "${slowly[@]}" "${python[@]}" "$work/image_folder.py" "$work/tenth" >"$work/torchvision_slow.jsonl"
   "${slowly[@]}" "$scan" "$work/tenth" >"$work/kiln_slow.jsonl"
-  "${slowly[@]}" "$scan" "$work/tenth" "$work/tenth.index" >"$work/kiln_index_slow.jsonl"
 else
   echo "strace is not installed: no slow mount is simulated" >&2
 fi

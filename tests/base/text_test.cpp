@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/unicode_form.h"
+#include "base/names.h"
 #include "base/url.h"
 
 namespace kiln {

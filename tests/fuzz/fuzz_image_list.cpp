@@ -1,5 +1,5 @@
 // images.lst.
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

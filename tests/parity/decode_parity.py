@@ -271,13 +271,10 @@ def bmp(bits, rows, palette=b"", *, header=40, compression=0, colors=0, masks=()
     runs = isinstance(rows, bytes)
     data = rows if runs else b"".join(row.ljust((len(row) + 3) // 4 * 4, b"\0") for row in rows[::1 if top_down else -1])
     height = BMP_HEIGHT if runs else len(rows)
-    if header == 12:
-        head = struct.pack("<IHHHH", header, BMP_WIDTH, height, 1, bits)
-    else:
-        head = struct.pack("<IIiHHIIIIII", header, BMP_WIDTH, -height if top_down else height, 1, bits, compression, 0, 0, 0,
-                           colors, 0)
-        head += struct.pack(f"<{len(masks)}I", *masks)
-        head = head.ljust(header, b"\0")
+    head = struct.pack("<IIiHHIIIIII", header, BMP_WIDTH, -height if top_down else height, 1, bits, compression, 0, 0, 0,
+                       colors, 0)
+    head += struct.pack(f"<{len(masks)}I", *masks)
+    head = head.ljust(header, b"\0")
     begin = 14 + len(head) + len(palette) + gap
     return (b"BM" + struct.pack("<IHHI", begin + len(data), 0, 0, begin if offset is None else offset) + head + palette
             + bytes(gap) + data)
@@ -298,14 +295,13 @@ def add_bmp(cases, rgb):
     for mode in ("RGB", "RGBA", "L", "1", "P"):
         cases.add(f"BMP {mode}", encoded(image.convert(mode), "BMP"))
     rows = {bits: [RANDOM.bytes((BMP_WIDTH * bits + 7) // 8) for _ in range(BMP_HEIGHT)] for bits in (1, 4, 8, 16, 24, 32)}
-    for header in (12, 40, 52, 56, 64, 108, 124):
+    for header in (40, 52, 56, 108, 124):
         for bits, samples in rows.items():
-            palette = RANDOM.bytes((3 if header == 12 else 4) << bits) if bits <= 8 else b""
+            palette = RANDOM.bytes(4 << bits) if bits <= 8 else b""
             for gap in (0, 1, 70):
                 cases.add(f"BMP {bits} bits, header {header}, gap {gap}", bmp(bits, samples, palette, header=header, gap=gap))
-            if header != 12:
-                cases.add(f"BMP {bits} bits, header {header}, top row first",
-                          bmp(bits, samples, palette, header=header, top_down=True))
+            cases.add(f"BMP {bits} bits, header {header}, top row first",
+                      bmp(bits, samples, palette, header=header, top_down=True))
             for masks in BMP_MASKS.get(bits, ()) if header >= 56 else ():
                 cases.add(f"BMP {bits} bits, header {header}, {masks}",
                           bmp(bits, samples, header=header, masks=masks, compression=3))
@@ -320,7 +316,6 @@ def add_bmp(cases, rgb):
                 for compression in (1, 2):
                     cases.add(f"BMP runs {compression}, {bits} bits, {count} {name}",
                               bmp(bits, BMP_RUNS, palette, colors=count, compression=compression, top_down=count == 5))
-    cases.add("BMP OS/2, palette cut by the pixels", bmp(8, rows[8], RANDOM.bytes(30), header=12))
     cases.add("BMP where the pixels are within the palette", bmp(8, rows[8], RANDOM.bytes(20), colors=200, offset=60))
     cases.add("BMP offset 0", bmp(4, rows[4], RANDOM.bytes(64), offset=0))
     cases.add("BMP offset of the header's end", bmp(4, rows[4], RANDOM.bytes(20), colors=5, offset=54))

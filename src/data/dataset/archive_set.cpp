@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/label_list.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 
 namespace kiln {
 namespace {
@@ -255,7 +255,7 @@ class Members {
 };
 
 // Labels the images, and leaves out those that are beside a photograph. Throws LabelFault.
-void take_labels(const LabelFiles& labels, ArchiveListing& listing) {
+void take_labels(const LabelFiles& labels, Listing& listing) {
   if (labels.empty()) return;
   std::vector<std::string_view> names;
   names.reserve(listing.images.size());
@@ -272,7 +272,7 @@ void take_labels(const LabelFiles& labels, ArchiveListing& listing) {
   for (const std::string& name : match.spare)
     listing.left_out.add(LeftOut::Kind::kSpareLabel, name);
   if (!keeps_all) listing.images = listing.images.only(keep);
-  listing.labels = labels.labels();
+  for (const std::string& label : labels.labels()) listing.labels.push_back({.text = label});
 }
 
 std::string_view folder_of(std::string_view name) {
@@ -287,9 +287,9 @@ void shorten_to_shared(std::string& shared, std::string_view folder) {
 }
 
 // Lists an archive, which is relative to the root, or empty, without labels.
-ArchiveListing list_archive(const DatasetContext& context, const std::string& archive) {
+Listing list_archive(const DatasetContext& context, const std::string& archive) {
   OpenPacked open = open_packed(context, archive, kArchiveKind);
-  ArchiveListing listing = with_archive_named(context, archive, kArchiveKind, [&] {
+  Listing listing = with_archive_named(context, archive, kArchiveKind, [&] {
     return list_open_archive(std::move(open.file), !context.contents.empty());
   });
   if (open.is_unpacked)
@@ -299,8 +299,7 @@ ArchiveListing list_archive(const DatasetContext& context, const std::string& ar
 }
 
 // take_labels() from the label files among `others`, which is then empty.
-void label_images(const DatasetContext& context, const std::string& archive,
-                  ArchiveListing& listing) {
+void label_images(const DatasetContext& context, const std::string& archive, Listing& listing) {
   // Whether it is the kClassesName of the folder that holds all images.
   const auto is_for_all = [&](std::string_view name) {
     const std::string_view folder = folder_of(name);
@@ -343,40 +342,23 @@ void label_images(const DatasetContext& context, const std::string& archive,
 // Assigns labels and an order to the images of all archives.
 class Assembly {
  public:
-  Assembly(const DatasetContext& context, std::vector<ArchiveListing> listings,
+  Assembly(const DatasetContext& context, std::vector<Listing> listings,
            std::vector<std::string> names, Dataset& set)
       : context_(context), listings_(std::move(listings)), names_(std::move(names)), set_(set) {}
 
   void run() {
-    if (std::ranges::all_of(listings_, [](const auto& listing) { return listing.labels.empty(); }))
-      label_by_folders();
-    else
-      label_by_files();
-    for (std::size_t a = 0; a < listings_.size(); ++a) {
-      left_out_.add_all(listings_[a].left_out, prefix(a));
-      if (listings_[a].file.is_open())
-        set_.archives.push_back({names_[a], std::move(listings_[a].file)});
+    if (std::ranges::any_of(listings_, [](auto& listing) { return !listing.labels.empty(); })) {
+      read_given_names(context_, set_);
+      for (std::size_t a = 0; a < listings_.size(); ++a) take_own_names(a);
+      return join_listings(context_, names_, std::move(listings_), set_);
     }
-    std::ranges::move(left_out_.notes(), std::back_inserter(set_.notes));
+    label_by_folders();
+    for (std::string& note : left_out_.notes()) set_.notes.push_back(std::move(note));
   }
 
   const LeftOut& left_out() const { return left_out_; }
 
  private:
-  // Of the names of an archive's images.
-  std::string prefix(std::size_t archive) const {
-    return names_.size() == 1 ? "" : names_[archive] + "/";
-  }
-
-  void add(std::size_t archive, std::size_t image, int label) {
-    const SampleTable& images = listings_[archive].images;
-    const std::string name = prefix(archive) + std::string(images.file_name(image));
-    if (images.member(image) == nullptr) return set_.samples.add(name, label);
-    ArchiveMember member = *images.member(image);
-    member.archive = static_cast<std::uint16_t>(archive);
-    set_.samples.add(name, label, &member);
-  }
-
   // The names that an archive gives itself are those of all, unless --classes gives them.
   void take_own_names(std::size_t archive) {
     FoundLabels& found = set_.found;
@@ -393,28 +375,10 @@ class Assembly {
     }
   }
 
-  void label_by_files() {
-    std::map<std::string, int> indices;
-    std::vector<std::string> texts;
-    for (const ArchiveListing& listing : listings_)
-      for (const std::string& label : listing.labels)
-        if (indices.emplace(label, static_cast<int>(texts.size())).second) texts.push_back(label);
-    take_given_names(context_, set_);
-    for (std::size_t a = 0; a < listings_.size(); ++a) take_own_names(a);
-    take_texts(texts, set_.found);
-    for (std::size_t a = 0; a < listings_.size(); ++a) {
-      const ArchiveListing& listing = listings_[a];
-      for (std::size_t i = 0; i < listing.images.size(); ++i) {
-        const int label = listing.images.label(i);
-        add(a, i, label < 0 ? -1 : indices.at(listing.labels[static_cast<std::size_t>(label)]));
-      }
-    }
-    settle_labels(set_, context_.records.first_label);
-  }
-
   struct Place {
-    std::string_view folder, name;  // relative to common_base()
+    std::string_view folder, name;  // relative to common_base(), or to the folder of a set
     std::uint32_t archive = 0, image = 0;
+    ListedSet set = ListedSet::kNone;
     auto operator<=>(const Place&) const = default;
   };
 
@@ -445,19 +409,50 @@ class Assembly {
     return common;
   }
 
+  // Whether the folders in `base` are those of sets, of training and of validation images, each
+  // with the folders of the classes, as --data-path FOLDER has them.
+  bool has_sets(const std::string& base) const {
+    std::set<std::optional<ListedSet>> sets;
+    bool has_classes = true;
+    for_each_image([&](std::uint32_t, std::uint32_t, std::string_view name) {
+      name.remove_prefix(base.size());
+      const std::size_t slash = name.find('/');
+      sets.insert(listed_set(name.substr(0, slash)));
+      has_classes = has_classes && slash != name.npos && name.find('/', slash + 1) != name.npos;
+    });
+    return has_classes && !sets.contains(std::nullopt) && sets.contains(ListedSet::kTrain) &&
+           sets.contains(ListedSet::kValid);
+  }
+
+  // Whether the images of a set are read; the others are counted.
+  bool is_wanted(ListedSet set) {
+    const std::vector<std::string>& wanted = context_.records.list_sets;
+    if (wanted.empty() || set == ListedSet::kNone || std::ranges::count(wanted, set_name(set)) > 0)
+      return true;
+    ++num_of_other_sets_;
+    return false;
+  }
+
   void label_by_folders() {
     const std::string base = common_base();
+    const bool are_sets = has_sets(base);
     std::vector<Place> places;
     LeftOut outside;  // of the class folders
     for_each_image([&](std::uint32_t archive, std::uint32_t image, std::string_view name) {
       name.remove_prefix(base.size());
+      ListedSet set = ListedSet::kNone;
+      if (are_sets) {
+        set = *listed_set(name.substr(0, name.find('/')));
+        name.remove_prefix(name.find('/') + 1);
+        if (!is_wanted(set)) return;
+      }
       const std::size_t slash = name.find('/');
       const bool is_deep = slash != name.npos && name.find('/', slash + 1) != name.npos;
       using Kind = LeftOut::Kind;
       if (is_deep || slash == name.npos)
         outside.add(is_deep ? Kind::kDeepImage : Kind::kRootImage, base + std::string(name));
       else
-        places.push_back({name.substr(0, slash), name.substr(slash + 1), archive, image});
+        places.push_back({name.substr(0, slash), name.substr(slash + 1), archive, image, set});
     });
     std::sort(places.begin(), places.end());
     for (const Place& place : places) {
@@ -467,35 +462,49 @@ class Assembly {
                         "' is not UTF-8. Rename it, and create the archive again.");
         set_.classes.emplace_back(place.folder);
       }
+      const int label = static_cast<int>(set_.classes.size()) - 1;
       if (!context_.every_image)
-        add(place.archive, place.image, static_cast<int>(set_.classes.size()) - 1);
+        add_listed(names_, place.archive, listings_[place.archive], place.image,
+                   {.file_name = {}, .label = label, .set = place.set}, set_);
     }
-    const auto unread = std::ranges::max_element(listings_, {}, &ArchiveListing::unread_labels);
+    if (num_of_other_sets_ > 0)
+      set_.notes.push_back("left out: " + plural(num_of_other_sets_, "image", "images") +
+                           " of other sets");
+    const auto unread = std::ranges::max_element(listings_, {}, &Listing::unread_labels);
     tell_unread_labels(context_, unread->unread_labels, set_);
-    if (places.empty() || context_.every_image) return add_every_image(base);
-    left_out_ = std::move(outside);
+    const bool are_all = places.empty() || context_.every_image;
+    if (are_all) add_every_image(base, are_sets);
+    left_out_ = close_listings(names_, listings_, set_);
+    if (!are_all) left_out_.add_all(outside, "");
   }
 
-  void add_every_image(const std::string& base) {
+  void add_every_image(const std::string& base, bool are_sets) {
     for_each_image([&](std::uint32_t archive, std::uint32_t image, std::string_view name) {
       name.remove_prefix(base.size());
+      if (are_sets) {
+        if (!is_wanted(*listed_set(name.substr(0, name.find('/'))))) return;
+        name.remove_prefix(name.find('/') + 1);
+      }
       const std::string_view folder = name.substr(0, std::min(name.find('/'), name.size()));
       const bool is_in_class = std::count(name.begin(), name.end(), '/') == 1;
       const auto found = std::lower_bound(set_.classes.begin(), set_.classes.end(), folder);
-      add(archive, image,
-          is_in_class ? static_cast<int>(std::distance(set_.classes.begin(), found)) : -1);
+      const int label =
+          is_in_class ? static_cast<int>(std::distance(set_.classes.begin(), found)) : -1;
+      add_listed(names_, archive, listings_[archive], image, {.file_name = {}, .label = label},
+                 set_);
     });
   }
 
   const DatasetContext& context_;
-  std::vector<ArchiveListing> listings_;
+  std::vector<Listing> listings_;
   const std::vector<std::string> names_;
   Dataset& set_;
   LeftOut left_out_;
+  long long num_of_other_sets_ = 0;
 };
 
 // The folders of an archive that hold all of its images, from the outermost.
-std::vector<std::string> folders_of_all(const ArchiveListing& listing) {
+std::vector<std::string> folders_of_all(const Listing& listing) {
   const SampleTable& files = listing.images.empty() ? listing.others : listing.images;
   std::string shared(files.empty() ? "" : folder_of(files.file_name(0)));
   for (const Sample& file : files) shorten_to_shared(shared, folder_of(file.file_name));
@@ -515,7 +524,7 @@ bool may_have_list(const SampleTable& others, std::string_view folder) {
 
 // Reads an ImageDirectory or COCO folder that is the archive, or holds all of its images.
 std::optional<Dataset> read_listed_archive(const DatasetContext& context,
-                                           const std::string& archive, ArchiveListing& listing) {
+                                           const std::string& archive, Listing& listing) {
   return with_archive_named(context, archive, kArchiveKind, [&]() -> std::optional<Dataset> {
     for (const std::string& folder : folders_of_all(listing)) {
       if (!may_have_list(listing.others, folder)) continue;
@@ -540,10 +549,10 @@ std::string fault_of_class_line(std::string_view name, bool is_first) {
   return {};
 }
 
-ArchiveListing list_open_archive(OpenFile file, bool may_go_on) {
+Listing list_open_archive(OpenFile file, bool may_go_on) {
   constexpr std::size_t kMaxTargetBytes = kMaxPathBytes + 1;
   if (file.size() == 0) throw ArchiveFault("it is empty");
-  ArchiveListing listing;
+  Listing listing;
   listing.file = std::move(file);
   Members members(listing.file, listing.left_out);
   const MemberVisit visit = [&](std::string_view name, const ArchiveMember& member) {
@@ -568,13 +577,12 @@ ArchiveListing list_open_archive(OpenFile file, bool may_go_on) {
   return listing;
 }
 
-Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels,
-                         ArchiveListing listing) {
+Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels, Listing listing) {
   take_labels(labels, listing);
   Dataset set;
   set.kind = Dataset::Kind::kClassFolders;
   set.root = context.root;
-  std::vector<ArchiveListing> listings;
+  std::vector<Listing> listings;
   listings.push_back(std::move(listing));
   Assembly(context, std::move(listings), {""}, set).run();
   return set;
@@ -582,17 +590,16 @@ Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels
 
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
   Dataset set = begin_packed(context, Dataset::Kind::kArchives, archives);
-  std::vector<ArchiveListing> listings(archives.size());
+  std::vector<Listing> listings(archives.size());
   std::vector<std::optional<Dataset>> listed(archives.size());
   in_parallel(archives.size(), kScanThreads, [&](std::size_t i) {
     listings[i] = list_archive(context, archives[i]);
     listed[i] = read_listed_archive(context, archives[i], listings[i]);
     if (!listed[i]) label_images(context, archives[i], listings[i]);
   });
-  for (ArchiveListing& listing : listings)
-    std::ranges::move(listing.notes, std::back_inserter(set.notes));
   for (std::size_t i = 0; i < listed.size(); ++i) {
     if (!listed[i]) continue;
+    std::ranges::move(listings[i].notes, std::back_inserter(set.notes));
     if (archives.size() > 1)  // lists of several would give one name to different images
       context.fail("the archive '" + archives[i] + "' holds its own list of images (" +
                    describe(listed[i]->kind) +
@@ -600,7 +607,6 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
                    "alone, or pack the images into shards ('kiln pack').");
     std::ranges::move(listed[i]->notes, std::back_inserter(set.notes));
     listed[i]->notes = std::move(set.notes);
-    listed[i]->stamps = std::move(set.stamps);
     return *std::move(listed[i]);
   }
   Assembly assembly(context, std::move(listings), archives, set);

@@ -3,9 +3,7 @@
 // followed wherever they lead. What a file holds is checked when it is decoded.
 #include <algorithm>
 #include <optional>
-#include <regex>
 #include <set>
-#include <span>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
@@ -13,9 +11,8 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/label_list.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 
 namespace kiln {
 namespace {
@@ -30,7 +27,7 @@ struct Inner {
 };
 
 // The contents of a folder, each list sorted by code point.
-struct Listing {
+struct FolderNames {
   std::string images;  // names, each followed by a slash, which no name contains
   std::size_t num_images = 0;
   std::vector<Inner> folders;
@@ -38,8 +35,8 @@ struct Listing {
   LeftOut left_out;  // broken links, hidden images and other files
 };
 
-Listing list_folder(const fs::path& folder, const DatasetContext& context) {
-  Listing listing;
+FolderNames list_folder(const fs::path& folder, const DatasetContext& context) {
+  FolderNames listing;
   try {
     for (const auto& [name, kind, may_be_link] : FolderEntries(folder)) {
       using Entry = FolderEntry::Kind;
@@ -68,7 +65,7 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
 }
 
 template <typename Visit>
-void for_each_image(const Listing& listing, Visit&& visit) {
+void for_each_image(const FolderNames& listing, Visit&& visit) {
   const std::string_view names = listing.images;
   for (std::size_t begin = 0; begin < names.size();) {
     const std::size_t end = names.find('/', begin);
@@ -113,16 +110,15 @@ class WalkedFolders {
 };
 
 // The contents of one class folder, which is read independently of the others.
-struct ClassListing {
-  SourceStamp stamp;
+struct ClassFolder {
   bool is_loop = false;
-  Listing listing = {};
+  FolderNames listing = {};
 };
 
-ClassListing list_class(const Inner& top, const fs::path& canonical_root,
-                        const DatasetContext& context) {
+ClassFolder list_class(const Inner& top, const fs::path& canonical_root,
+                       const DatasetContext& context) {
   const fs::path folder = context.root / top.name;
-  ClassListing found{.stamp = context.stamp(top.name)};
+  ClassFolder found;
   found.is_loop = top.may_be_link && leads_back(folder, canonical_root);
   if (found.is_loop) return found;
   found.listing = list_folder(folder, context);
@@ -136,7 +132,7 @@ void require_class_name(const std::string& name, const DatasetContext& context) 
     context.fail("the name of the class folder '" + name + "' is not UTF-8. Rename it.");
 }
 
-void add_class(const std::string& name, const ClassListing& found, LeftOut& left_out, Dataset& set,
+void add_class(const std::string& name, const ClassFolder& found, LeftOut& left_out, Dataset& set,
                const DatasetContext& context) {
   if (found.is_loop) return left_out.add(Kind::kLoop, name);
   left_out.add_all(found.listing.left_out, name + "/");
@@ -154,11 +150,11 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
 }
 
 // Whether there is a label file in a class folder or below it.
-bool has_label_files(const Listing& top, const std::vector<ClassListing>& found,
+bool has_label_files(const FolderNames& top, const std::vector<ClassFolder>& found,
                      const DatasetContext& context) {
   WalkedFolders walked(context.root);
   std::vector<fs::path> folders;
-  const auto add_inner = [&](const fs::path& folder, const Listing& listing) {
+  const auto add_inner = [&](const fs::path& folder, const FolderNames& listing) {
     if (listing.folders.empty()) return;
     const fs::path real = fs::canonical(folder);
     for (const Inner& inner : listing.folders)
@@ -171,7 +167,7 @@ bool has_label_files(const Listing& top, const std::vector<ClassListing>& found,
   while (!folders.empty()) {
     const fs::path folder = std::move(folders.back());
     folders.pop_back();
-    const Listing listing = list_folder(folder, context);
+    const FolderNames listing = list_folder(folder, context);
     if (!listing.label_files.empty()) return true;
     add_inner(folder, listing);
   }
@@ -181,26 +177,24 @@ bool has_label_files(const Listing& top, const std::vector<ClassListing>& found,
 // Reads the classes in the folders of the root. False if label files decide instead.
 // Lists all of them before adding any image, so that the memory for all samples can be reserved at
 // once: growing it costs more than copying the names once more.
-bool read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
+bool read_classes(const FolderNames& top, LeftOut& left_out, Dataset& set,
                   const DatasetContext& context) {
   if (!top.label_files.empty()) return false;
   const fs::path canonical_root = fs::canonical(context.root);
-  std::vector<ClassListing> found(top.folders.size());
+  std::vector<ClassFolder> found(top.folders.size());
   in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
     found[i] = list_class(top.folders[i], canonical_root, context);
   });
   if (has_label_files(top, found, context)) return false;
   std::size_t num_images = 0, name_bytes = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const Listing& listing = found[i].listing;
+    const FolderNames& listing = found[i].listing;
     num_images += listing.num_images;
     name_bytes += listing.images.size() + top.folders[i].name.size() * listing.num_images;
   }
   set.samples.reserve(num_images, name_bytes);
-  for (std::size_t i = 0; i < found.size(); ++i) {
+  for (std::size_t i = 0; i < found.size(); ++i)
     add_class(top.folders[i].name, found[i], left_out, set, context);
-    set.stamps.push_back(std::move(found[i].stamp));
-  }
   return true;
 }
 
@@ -251,8 +245,7 @@ class ImageWalk {
     if (depth > kMaxDepth)
       context_.fail("the folder '" + folder.string() +
                     "' is more than 100 levels deep. Give a folder with one subfolder per class.");
-    if (!prefix.empty()) set_.stamps.push_back(context_.stamp(prefix));
-    const Listing listing = list_folder(folder, context_);
+    const FolderNames listing = list_folder(folder, context_);
     left_out_.add_all(listing.left_out, prefix);
     for (const std::string& name : listing.label_files) label_files_.push_back(prefix + name);
     int label = -1;
@@ -296,7 +289,7 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
                    "' cannot be read: " + fault.code().message() + ". Check its permissions.");
     }
   });
-  ArchiveListing listing;
+  Listing listing;
   listing.images = std::move(walked.samples);
   listing.left_out = std::move(left_out);
   Dataset set;
@@ -307,32 +300,7 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
   } catch (const LabelFault& fault) {
     context.fail(std::string(fault.what()) + ". Correct the files, or remove them.");
   }
-  set.stamps.insert(set.stamps.end(), walked.stamps.begin(), walked.stamps.end());
   return set;
-}
-
-// Whether the names are consecutive numbers, or dates.
-bool are_consecutive(const std::vector<std::string>& names) {
-  static const std::regex kDate("(19|20)[0-9]{2}[-_.]?(0[1-9]|1[0-2])([-_.]?[0-3][0-9])?"),
-      kNumber("[0-9]{1,18}");
-  const auto all_are = [&](const std::regex& form) {
-    return std::ranges::all_of(names, [&](auto& name) { return std::regex_match(name, form); });
-  };
-  if (all_are(kDate) || !all_are(kNumber)) return all_are(kDate);
-  std::set<std::int64_t> numbers;
-  for (const std::string& name : names) numbers.insert(std::stoll(name));
-  return numbers.size() == names.size() &&
-         *numbers.rbegin() - *numbers.begin() == std::ssize(names) - 1;
-}
-
-// The classes whose whole name is a set's.
-std::vector<std::string> set_names(const Dataset& set) {
-  std::vector<std::string> names;
-  for (const std::string& name : set.classes)
-    if (const WordOfName of_set = word_of_name(name, kSetWords);
-        !of_set.word.empty() && (of_set.rest.empty() || of_set.rest == "set"))
-      names.push_back(name);
-  return names;
 }
 
 }  // namespace
@@ -342,8 +310,7 @@ Dataset read_folders(const DatasetContext& context) {
   set.kind = Dataset::Kind::kClassFolders;
   set.root = context.root;
   LeftOut left_out;
-  set.stamps.push_back(context.stamp(""));
-  Listing top = list_folder(context.root, context);
+  FolderNames top = list_folder(context.root, context);
   if (!context.every_image && read_classes(top, left_out, set, context) && !set.samples.empty()) {
     top.left_out.other_files.keep_pictures();  // the others, such as a README, are no images
     left_out.add_all(top.left_out, "");
@@ -353,7 +320,6 @@ Dataset read_folders(const DatasetContext& context) {
   } else {
     left_out = {};
     set.classes.clear();
-    set.stamps.resize(1);  // the walk stamps the folders itself
     ImageWalk walk(set, left_out, context);
     walk.visit("", 0);
     if (!walk.label_files().empty() && !set.samples.empty()) {
@@ -377,96 +343,6 @@ Dataset read_folders(const DatasetContext& context) {
   tell_unread_labels(context, labels, set);
   for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
   return set;
-}
-
-std::string names_of_unread_labels(const SampleTable& images, const std::string& prefix,
-                                   const std::function<bool(const std::string& name)>& is_file) {
-  constexpr std::size_t kLookedAt = 10, kNamed = 2;
-  constexpr std::string_view kImages = "images/", kLabels = "labels/";  // as YOLO has them
-  const std::size_t count = std::min(kLookedAt, images.size());
-  std::vector<std::string> found;
-  for (std::size_t k = 0; k < count && 2 * (k - found.size()) < count; ++k) {
-    const std::string image = prefix + std::string(images.file_name(k * images.size() / count));
-    std::string stem(without_extension(image)), other = stem;
-    if (const std::size_t at = other.rfind(kImages); at != other.npos)
-      other.replace(at, kImages.size(), kLabels);
-    const std::size_t before = found.size();
-    for (const char* ending : {".txt", ".json", ".xml"})
-      for (const std::string& text : {stem + ending, image + ending, other + ending})
-        if (found.size() == before && is_file(text)) found.push_back(text.substr(prefix.size()));
-  }
-  if (2 * found.size() <= count) return {};
-  found.resize(std::min(found.size(), kNamed));
-  return quoted_names(found, kNamed);
-}
-
-void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set) {
-  const bool are_named = !set.found.labels.empty() || !context.records.classes_file.empty();
-  if (names.empty() || are_named || !set.labeled()) return;
-  const std::string note =
-      "text files have the names of images, and probably their labels, which are not read (" +
-      names + "): the folders " + quoted_names(set.classes, 5) +
-      " are taken for the classes. Give a list of the images with their labels";
-  if (context.is_for_training && set.classes.size() > 1 && are_consecutive(set.classes))
-    context.fail(note + ". If the folders are the classes, name them in --classes FILE.",
-                 ErrorCode::kNotLabeledDataset);
-  set.notes.push_back(note);
-}
-
-FolderMeaning meaning_of_folders(const Dataset& set) {
-  // Of images, of what is known of their pixels, and of what else public datasets have.
-  constexpr auto kBesideSets = std::to_array<std::string_view>(
-      {"image",  "images",     "img",          "imgs",  "mask",         "masks",  "label",
-       "labels", "annotation", "annotations",  "extra", "unlabeled",    "query",  "gallery",
-       "meta",   "bounding",   "box",          "bbox",  "jpg",          "png",    "jpegimages",
-       "input",  "segmim",     "segmentation", "class", "object",       "trimap", "trimaps",
-       "ground", "truth",      "groundtruth",  "gt",    "segmentations"});
-  constexpr auto kParts = std::to_array<std::string_view>(
-      {"part", "fold", "batch", "split", "chunk", "shard", "subset", "images"});
-  const bool has_folders =
-      set.kind == Dataset::Kind::kClassFolders || set.kind == Dataset::Kind::kArchives;
-  if (!has_folders || set.classes.size() < 2 || !set.found.labels.empty())
-    return FolderMeaning::kClasses;
-  // In how many ways the names use the words, if that is all they differ in; otherwise 0.
-  const auto words_in_names = [&](std::span<const std::string_view> words) {
-    std::set<std::string> founds, rests;
-    for (std::string rest : set.classes) {
-      std::string found;
-      for (WordOfName next = word_of_name(rest, words); !next.word.empty();
-           next = word_of_name(rest, words)) {
-        found += next.word + " ";
-        rest = next.rest;
-      }
-      founds.insert(std::move(found));
-      rests.insert(std::move(rest));
-    }
-    return founds.contains("") || rests.size() > 1 ? 0 : founds.size();
-  };
-  std::vector<std::string_view> all(kSetWords.begin(), kSetWords.end());
-  all.insert(all.end(), kBesideSets.begin(), kBesideSets.end());
-  if (words_in_names(all) > 1) return FolderMeaning::kSets;
-  if (words_in_names(kSetWords) + words_in_names(kParts) == 1) return FolderMeaning::kParts;
-  const std::vector<std::string> names = set_names(set);
-  std::set<std::string> words;
-  for (const std::string& name : names) words.insert(word_of_name(name, kSetWords).word);
-  if (words.size() > 1) return FolderMeaning::kClassesAndSets;
-  const bool may_be_vehicle = words.contains("train");  // beside a bus
-  return words.empty() || may_be_vehicle ? FolderMeaning::kClasses : FolderMeaning::kClassesAndSet;
-}
-
-std::string note_of_folders(const Dataset& set) {
-  const FolderMeaning meaning = meaning_of_folders(set);
-  if (meaning == FolderMeaning::kClasses) return {};
-  if (meaning == FolderMeaning::kClassesAndSets || meaning == FolderMeaning::kClassesAndSet)
-    return "folders beside those of classes have the names of sets of a dataset (" +
-           quoted_names(set_names(set), 10) +
-           "): move them out, and give the classes of each set as --train-data-path and "
-           "--valid-data-path. If they are classes, name all in --classes FILE";
-  return "the folders have the names of " +
-         std::string(meaning == FolderMeaning::kSets ? "sets" : "parts") + " of a dataset (" +
-         quoted_names(set.classes, 10) +
-         "), and not of classes: put the images into one folder for each class, or give a list "
-         "with their labels. If these are the classes, name them in --classes FILE";
 }
 
 }  // namespace kiln

@@ -9,9 +9,9 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 
 namespace kiln {
 namespace {
@@ -45,7 +45,7 @@ class CocoReader {
                                             "entries of 'images'"));
     read_categories();
     for_each("annotations", [&](const json& annotation) { read_annotation(annotation); });
-    listed_.settle(set_);
+    if (takes_regions_) label_with_all();
     find_listed_images(set_, files_, {}, file_, context_);
     return std::move(set_);
   }
@@ -100,7 +100,9 @@ class CocoReader {
   void read_image(const json& image) {
     Sample item;
     item.id = integer(image, "id");
-    item.file_name = text(image, "file_name");
+    const std::string name =
+        meant_name(text(image, "file_name"), [&](auto& one) { return files_.holds(one); });
+    item.file_name = name;
     item.size = size_of(image);
     const std::string fault = fault_of_relative_path(item.file_name);
     if (!fault.empty()) fail(fault);
@@ -148,7 +150,7 @@ class CocoReader {
     for (const auto& [key, task] : kOtherTasks) {
       if (!annotation.contains(key)) continue;
       // What is somewhere in an image is in it.
-      if (listed_.takes_regions() && annotation.contains("category_id")) continue;
+      if (takes_regions_ && annotation.contains("category_id")) continue;
       context_.fail(file_ + " contains annotations for " + task + " (\"" + key +
                     "\"), which cannot be used to train a classifier. Give a COCO file for "
                     "classification, with an image_id and a category_id per annotation.");
@@ -163,13 +165,23 @@ class CocoReader {
     if (item == items_by_id_.end()) fail("no image has the id " + std::to_string(image_id));
     if (!names_by_id_.contains(category))
       fail("no category has the id " + std::to_string(category));
-    const int earlier = set_.samples.label(item->second);
-    if (!listed_.add(item->second, static_cast<int>(category), set_))
+    const int earlier = set_.samples.label(item->second), id = static_cast<int>(category);
+    set_.samples.set_label(item->second, id);
+    if (takes_regions_)
+      classes_[item->second].push_back(id);
+    else if (earlier >= 0 && earlier != id)
       fail("gives image " + std::to_string(image_id) + ", '" +
            std::string(set_.samples.file_name(item->second)) + "', a second class, '" +
            excerpt(names_by_id_[category]) + "' after '" +
            excerpt(set_.classes[static_cast<std::size_t>(earlier)]) +
            "': `kiln train --task multi-label` trains on several for each image");
+  }
+
+  void label_with_all() {
+    LabelSets sets;
+    for (std::size_t i = 0; i < set_.samples.size(); ++i)
+      set_.samples.set_label(i, sets.label_of(std::move(classes_[i])));
+    set_.labels.sets = sets.sets();
   }
 
   const CocoFile& coco_;
@@ -183,7 +195,8 @@ class CocoReader {
   std::unordered_map<std::string, std::size_t> items_by_name_;
   std::size_t num_repeated_ = 0;
   std::map<std::int64_t, std::string> names_by_id_;
-  ListedClasses listed_{context_.records};
+  const bool takes_regions_ = context_.records.task == TaskKind::kMultiLabel;
+  std::map<std::size_t, std::vector<int>> classes_;  // of each image, if it may have several
 };
 
 bool holds_list(const json& document, const char* key) {
@@ -210,14 +223,8 @@ bool begins_as_coco(std::string bytes) {
 
 std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
                                  std::vector<std::string>& notes) {
-  std::vector<SourceStamp> stamps;
-  const auto stamp = [&](const std::string& file) {
-    if (std::optional<SourceStamp> found = files.stamp(file)) stamps.push_back(*found);
-  };
-  stamp("");
   std::optional<CocoFile> coco;
   for (const std::string& file : files.json_names()) {
-    stamp(file);
     std::string beginning;
     const auto ignore = [&](const std::string& reason) {
       if (begins_as_coco(beginning))
@@ -251,9 +258,7 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
     }
   }
   if (!coco) return std::nullopt;
-  Dataset set = CocoReader(*coco, files, context).read();
-  set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
-  return set;
+  return CocoReader(*coco, files, context).read();
 }
 
 }  // namespace kiln

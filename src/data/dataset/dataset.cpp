@@ -11,19 +11,17 @@
 #include "base/bytes.h"
 #include "base/content_hash.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/output_folder.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/dataset/label_list.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
+#include "data/dataset/notes.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kMaxNamed = 10;
-constexpr const char* kUnusedName = "Others";  // the designer's, of ids without a category
 
 enum class RootKind { kFolder, kArchive, kRecordFile, kList };
 
@@ -61,129 +59,32 @@ RootKind check_root(const DatasetContext& context) {
   return RootKind::kFolder;
 }
 
-// "a, b, …": the first kMaxNamed.
-std::string few_of(std::vector<std::string> names) {
-  if (names.size() > kMaxNamed) {
-    names.resize(kMaxNamed);
-    names.emplace_back("…");
-  }
-  return joined(names, ", ");
-}
-
-// By id: whether images have the class.
-std::vector<bool> used_classes(const Dataset& set) {
-  std::vector<bool> is_used(set.classes.size());
-  for (std::size_t i = 0; i < set.samples.size(); ++i)
-    set.for_each_class(set.samples.label(i),
-                       [&](int id) { is_used[static_cast<std::size_t>(id)] = true; });
-  return is_used;
-}
-
 // Only classes without images may share a name, since labels of other datasets and of models are
 // matched by it.
 void require_distinct_used(const Dataset& set) {
   std::map<std::string_view, int> counts;
   for (const std::string& name : set.classes) ++counts[name];
   if (counts.size() == set.classes.size()) return;
-  const std::vector<bool> is_used = used_classes(set);
-  for (std::size_t id = 0; id < is_used.size(); ++id)
-    if (is_used[id] && counts[set.classes[id]] > 1)
+  const std::vector<long long> images = counts_by_class(set, set.classes.size());
+  for (std::size_t id = 0; id < images.size(); ++id)
+    if (images[id] > 0 && counts[set.classes[id]] > 1)
       set.fail("its images have the class '" + printable(set.classes[id]) +
                "', but other classes of its list have the same name. Give those that no image has "
                "another name.");
 }
 
-// A note on written labels, and names of folders, that may be no class; empty if there are none, or
-// if classes are given.
-std::string note_of_missing_values(const Dataset& set) {
-  if (set.kind == Dataset::Kind::kCoco || set.kind == Dataset::Kind::kImageDirectory ||
-      !set.found.named_by.empty())
-    return {};
-  std::vector<std::string> found;
-  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
-  for (std::size_t id = 0; id < counts.size(); ++id)
-    if (counts[id] > 0 && is_missing_value(set.classes[id]))
-      found.push_back("'" + set.classes[id] + "' (" + plural(counts[id], "image", "images") + ")");
-  if (found.empty()) return {};
-  return "classes are named as programs write a missing value: " + few_of(std::move(found)) +
-         ". Leave these images out, or their labels empty, if they have no class, or name the "
-         "classes with --classes FILE";
-}
-
-// A note if each of the given names has a number beside it, and these say another order than the
-// lines; empty otherwise.
-std::string note_of_numbered_names(const FoundLabels& found) {
-  constexpr std::string_view kDigits = "0123456789", kMarks = " \t,;:";
-  const auto count = std::ssize(found.names);
-  for (const bool is_first : {true, false}) {
-    std::vector<std::int64_t> numbers;
-    for (const std::string& name : found.names) {
-      const std::size_t end =
-          is_first ? name.find_first_not_of(kDigits) : name.find_last_not_of(kDigits);
-      if (end == name.npos || kMarks.find(name[end]) == kMarks.npos) break;
-      numbers.push_back(class_number(is_first ? name.substr(0, end) : name.substr(end + 1)));
-    }
-    std::vector<std::int64_t> sorted = numbers;
-    std::ranges::sort(sorted);
-    if (found.named_by.empty() || std::ssize(numbers) < count || sorted == numbers ||
-        sorted[0] < 0 || sorted[0] > 1 || sorted.back() - sorted[0] != count - 1 ||
-        std::ranges::adjacent_find(sorted) != sorted.end())
-      continue;
-    return found.named_by +
-           " has numbers beside its names, in another order than its lines, such as '" +
-           printable(found.names[0]) +
-           "': a class has the number of its line, and all of the line is its name. Write the "
-           "names alone, in the order of their numbers";
-  }
-  return {};
-}
-
-// The meaning of one set's labels, and what was assumed for both sets.
-LabelMeaning with_notes(LabelMeaning meaning, const std::string& first,
-                        const std::string& reading) {
-  if (!first.empty()) meaning.note = first;
-  if (!reading.empty())
-    meaning.note = meaning.note.empty() ? reading : reading + "; " + meaning.note;
-  return meaning;
-}
-
-// Gives the samples of `set` their classes. `found` are its labels, `part` its place in `meaning`.
-void take(const LabelMeaning& meaning, std::size_t part, FoundLabels found, Dataset& set) {
-  const std::vector<int>& ids = meaning.ids[part];
-  std::vector<int> new_ids(std::max(set.classes.size(), ids.size()), -1);
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    new_ids[found.ids.empty() ? i : static_cast<std::size_t>(found.ids[i])] = ids[i];
-  renumber(new_ids, set);
-  if (set.classes != meaning.classes) set.schema_json = schema_text(meaning.classes);
-  set.classes = meaning.classes;
-  set.first_label = meaning.first_label;
-  std::erase(set.notes, found.note);
-  found.ids = ids;
-  found.note = meaning.note;
-  if (!found.note.empty()) set.notes.push_back(found.note);
-  set.found = std::move(found);
-}
-
-// Replaces the classes of a set whose labels are names by those of --classes, in their order.
-// Throws Error kInvalidDataset naming classes that are not in that file.
-void use_class_names(const DatasetContext& context, Dataset& set) {
-  FoundLabels found = found_labels(set);
-  take_given_names(context, set);
-  found.names = set.found.names;
-  found.named_by = set.found.named_by;
-  found.where = set.found.where;
-  if (set.labeled()) take(meaning_of({&found}, {}), 0, found, set);
-}
-
 Dataset read_folder_of_any_kind(const DatasetContext& context) {
   const FolderFiles files(context);
   if (is_image_directory(files)) return read_image_directory(context, files);
-  const auto [shards, records, left_out] = find_packed_files(context);
+  const auto [shards, records, lists, left_out] = find_packed_files(context);
   if (!shards.empty() && !records.empty())
     context.fail("it has archives ('" + shards[0] + "') and record files ('" + records[0] +
                  "'). Move one kind to another folder.");
-  if (!shards.empty() || !records.empty()) {
-    Dataset set = records.empty() ? read_archives(context, shards) : read_records(context, records);
+  const bool has_lists = shards.empty() && records.empty() && !lists.empty();
+  if (!shards.empty() || !records.empty() || has_lists) {
+    Dataset set = has_lists         ? read_label_list(context)
+                  : records.empty() ? read_archives(context, shards)
+                                    : read_records(context, records);
     for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
     return set;
   }
@@ -356,63 +257,27 @@ Exif exif_of(const Dataset& set, const RecordOptions& records) {
 
 Dataset read_of_any_kind(const DatasetContext& context) {
   const RootKind kind = check_root(context);
+  // Labels as they stand in the data.
   Dataset set = kind == RootKind::kArchive      ? read_archives(context, {""})
                 : kind == RootKind::kRecordFile ? read_records(context, {""})
                 : kind == RootKind::kList       ? read_label_list(context)
                                                 : read_folder_of_any_kind(context);
+  if (!set.found.labels.empty())
+    decide_labels(set, context.records.first_label);
+  else if (!context.records.classes_file.empty())
+    order_by_given_names(context, set);
   if (set.schema_json.empty()) set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);
   set.contents = context.contents;
   set.name = context.name;
-  set.read_with = reading_text(context.records) + text_beside(context.root);
   set.exif = exif_of(set, context.records);
-  if (!context.records.classes_file.empty() && set.found.labels.empty())
-    use_class_names(context, set);
   require_distinct_used(set);
-  for (std::string note :
-       {note_of_twins(set.classes), note_of_numbered_names(set.found), note_of_missing_values(set)})
+  for (std::string note : {note_of_twins(set.classes), note_of_missing_values(set)})
     if (!note.empty()) set.notes.push_back(std::move(note));
-  take_task(context.records, set);
+  require_task(context.records, set);
   if (std::string note = note_of_folders(set); !note.empty() && !context.every_image)
     set.notes.insert(set.notes.begin(), std::move(note));
   return set;
-}
-
-std::string depth_advice(const Dataset& set) {
-  if (set.kind != Dataset::Kind::kUnlabeledFolder) return "";
-  const auto folder_of = [](const Sample& image) {
-    return fs::path(image.file_name).parent_path();
-  };
-  const auto is_in_folder = [&](const Sample& image) { return !folder_of(image).empty(); };
-  const auto is_of_test = [](const fs::path& part) {
-    const std::string word = word_of_name(part.string(), kSetWords).word;
-    return !word.empty() && !word.starts_with("train");
-  };
-  // The example is no set to test with if there is another.
-  const SampleTable& samples = set.samples;
-  auto image = std::find_if(samples.begin(), samples.end(), [&](const Sample& one) {
-    const fs::path folder = folder_of(one);
-    return !folder.empty() && std::none_of(folder.begin(), folder.end(), is_of_test);
-  });
-  if (image == samples.end()) image = std::find_if(samples.begin(), samples.end(), is_in_folder);
-  if (image == samples.end()) return "";
-  for (const char* valid : kValidationFolders)
-    if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))
-      return "It holds two datasets: give --train-data-path '" + (set.root / "train").string() +
-             "' and --valid-data-path '" + (set.root / valid).string() + "'.";
-  const fs::path first = folder_of(*image);
-  const auto is_namesake = [&](const Sample& one) {
-    return folder_of(one).filename() == first.filename();
-  };
-  const auto is_elsewhere = [&](const Sample& one) { return folder_of(one) != first; };
-  if (first.has_parent_path() && std::all_of(samples.begin(), samples.end(), is_namesake) &&
-      std::any_of(samples.begin(), samples.end(), is_elsewhere))
-    return "Its images are all in folders named '" + first.filename().string() +
-           "': move them up by one folder, so that the folder of each image is its class, or "
-           "give a list with their labels.";
-  return "Its images are more than one folder deep: give the folder that contains the class "
-         "folders, such as '" +
-         (set.root / first.parent_path()).string() + "'.";
 }
 
 void open_archives(Dataset& set) {
@@ -486,171 +351,6 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
     set.for_each_class(set.samples.label(i),
                        [&](int id) { ++counts[static_cast<std::size_t>(id)]; });
   return counts;
-}
-
-std::string reading_text(const RecordOptions& records) {
-  RecordOptions usual;  // lists have no index
-  usual.columns = records.columns;
-  usual.list_roots = records.list_roots;
-  usual.list_sets = records.list_sets;
-  usual.requires_sets = records.requires_sets;
-  usual.task = records.task;
-  std::string task = task_text(records);
-  if (records == usual) return task;
-  std::string contents;
-  try {
-    if (!records.classes_file.empty()) contents = read_file(records.classes_file, kMaxClassesBytes);
-  } catch (const std::exception&) {  // the reader will report it
-  }
-  const RecordKeys& keys = records.keys;
-  return shell_words({keys.image, keys.label, keys.text, keys.name,
-                      std::to_string(records.first_label.value_or(-1)),
-                      records.classes_file.empty() ? "" : hex_digits(content_hash(contents))}) +
-         task;
-}
-
-void name_unused_ids(const std::vector<bool>& is_category, std::vector<std::string>& classes) {
-  const std::set<std::string> taken(classes.begin(), classes.end());
-  for (std::size_t id = 0; id < classes.size(); ++id) {
-    if (is_category[id]) continue;
-    classes[id] = kUnusedName;
-    if (taken.contains(kUnusedName)) classes[id] += " (id " + std::to_string(id) + ")";
-    while (taken.contains(classes[id])) classes[id] += "_";
-  }
-}
-
-std::string note_of_unused_ids(const std::vector<bool>& is_category,
-                               const std::vector<std::string>& classes, const std::string& file) {
-  std::vector<std::string> ranges;
-  std::size_t count = 0;
-  for (std::size_t id = 0; id < is_category.size();) {
-    std::size_t end = id;
-    while (end < is_category.size() && !is_category[end]) ++end;
-    if (end > id)
-      ranges.push_back(std::to_string(id) +
-                       (end == id + 1 ? "" : " to " + std::to_string(end - 1)));
-    count += end - id;
-    id = end + 1;
-  }
-  if (count == 0) return {};
-  const std::string& name = classes[std::ranges::find(is_category, false) - is_category.begin()];
-  return file + " has no category with id " + few_of(std::move(ranges)) + ": " +
-         std::to_string(count) + " of the " + std::to_string(is_category.size()) +
-         " classes have no images and are named '" + name +
-         (count > 1 && name != kUnusedName ? "' and so on" : "'") +
-         ". Number the categories from 0 without "
-         "gaps to be rid of them";
-}
-
-std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,
-                             const char* several) {
-  return list + std::to_string(count) + " " +
-         (count == 1 ? one + std::string(" repeats") : several + std::string(" repeat")) +
-         " an image, and " + (count == 1 ? "counts" : "count") + " once";
-}
-
-void map_classes(const Dataset& train, Dataset& valid) {
-  std::unordered_map<std::string_view, int> train_ids;
-  for (const std::string& name : train.classes)
-    train_ids.emplace(name, static_cast<int>(&name - train.classes.data()));
-  std::vector<int> new_ids(valid.classes.size(), -1);
-  for (std::size_t id = 0; id < valid.classes.size(); ++id) {
-    const auto found = train_ids.find(valid.classes[id]);
-    if (found != train_ids.end()) new_ids[id] = found->second;
-  }
-  std::vector<std::string> lacking;
-  std::vector<bool> is_named(valid.classes.size(), false);
-  const auto require_known = [&](int id) {
-    if (new_ids[id] >= 0 || is_named[id]) return;
-    is_named[id] = true;
-    const std::string& name = valid.classes[id];
-    lacking.push_back(quoted_among(name, train.classes));
-    if (lacking.back() != "'" + printable(name) + "'") return;
-    if (const std::string near = closest(name, train.classes); !near.empty())
-      lacking.back() += " (similar: '" + near + "')";
-  };
-  for (const Sample& item : valid.samples) valid.for_each_class(item.label, require_known);
-  if (!lacking.empty())
-    valid.fail(std::to_string(lacking.size()) +
-               (lacking.size() == 1 ? " class is" : " classes are") +
-               " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
-               ". Add them to the training data, or remove them here. It has " +
-               quoted_names(train.classes, kMaxNamed) + ".");
-  renumber(new_ids, valid);
-  valid.classes = train.classes;
-  valid.found = {};
-}
-
-FoundLabels found_labels(const Dataset& set) {
-  FoundLabels found = set.found;
-  found.where = set.name + " '" + set.root.string() + "'";
-  if (!found.labels.empty()) return found;
-  const std::vector<bool> is_used = used_classes(set);
-  for (std::size_t id = 0; id < is_used.size(); ++id) {
-    if (!is_used[id]) continue;
-    found.labels.push_back({.number = -1, .text = set.classes[id]});
-    found.ids.push_back(static_cast<int>(id));
-  }
-  using Kind = Dataset::Kind;
-  found.names = set.classes;
-  if (set.kind == Kind::kCoco || set.kind == Kind::kImageDirectory)
-    found.named_by = "its list of classes";
-  return found;
-}
-
-void settle_labels(Dataset& set, std::optional<int> first_label) {
-  const std::string reading = decide_readings({&set.found});
-  std::string note;
-  const LabelParts parts = {&set.found};
-  const std::optional<int> first = find_first_label(parts, {}, first_label, note);
-  take(with_notes(meaning_of(parts, first), note, reading), 0, set.found, set);
-}
-
-void settle_labels(Dataset& train, Dataset& valid, std::optional<int> first_label) {
-  settle_labels({found_labels(train)}, {found_labels(valid)}, 0, first_label, train, valid);
-}
-
-void settle_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> valids,
-                   std::size_t rank, std::optional<int> first_label, Dataset& train,
-                   Dataset& valid) {
-  const bool leads = !train.is_stream();
-  std::vector<FoundLabels*> all;
-  LabelParts leaders, others;
-  for (FoundLabels& found : valids) others.push_back(all.emplace_back(&found));
-  if (leads)
-    for (FoundLabels& found : trains) leaders.push_back(all.emplace_back(&found));
-  const std::string reading = decide_readings(all);
-  std::string note;
-  const std::optional<int> first = find_first_label(leaders, others, first_label, note);
-  const LabelMeaning meaning =
-      with_notes(meaning_of(leads ? leaders : others, first), note, reading);
-  if (!leads) {
-    take(meaning, rank, valids[rank], valid);
-    train.classes = valid.classes;
-    train.schema_json = valid.schema_json;
-    if (first) train.first_label = first;
-    return;
-  }
-  take(meaning, rank, trains[rank], train);
-  LabelMeaning own = meaning_of({&valids[rank]}, first);
-  own.note.clear();
-  take(own, 0, valids[rank], valid);
-  map_classes(train, valid);
-}
-
-void take_given_names(const DatasetContext& context, Dataset& set) {
-  FoundLabels& found = set.found;
-  found.where = context.name + " '" + context.root.string() + "'";
-  const fs::path given = context.records.classes_file;
-  const fs::path beside = path_beside(context, kClassesName);
-  if (!given.empty()) {
-    found.named_by = "--classes " + quoted_path(given);
-    found.names = read_class_lines(given, found.named_by, context);
-  } else if (fs::exists(beside)) {
-    if (beside.parent_path() == context.root) set.stamps.push_back(context.stamp(kClassesName));
-    found.named_by = kClassesName;
-    found.names = read_class_lines(beside, found.named_by, context);
-  }
 }
 
 }  // namespace kiln

@@ -14,9 +14,7 @@
 #include <vector>
 
 #include "data/archive/archive.h"
-#include "data/dataset/folder_entries.h"
-#include "data/dataset/found_labels.h"
-#include "data/dataset/label_classes.h"
+#include "data/dataset/labels.h"
 #include "data/image/image.h"
 #include "record/vocabulary.h"
 
@@ -166,21 +164,19 @@ struct DatasetFacts {
   }
   std::string name;  // in error messages: "Training dataset"
   std::vector<std::string>
-      classes;  // by class id; of a list's ids without a category, see readers.h
+      classes;  // by class id; of a list's ids without a category, see listing.h
   LabelClasses labels;
   std::string list_name;      // the list of an ImageDirectory, in its folder or archive; or empty
   std::string schema_json;    // `_schema.json`, as stored or as `kiln convert` would write it
   std::string samples_json;   // `_samples.json`, as `kiln convert` would write it
-  std::string read_with;      // reading_text() of the options, text_beside() the root
   Exif exif = Exif::kIgnore;  // how the images are to be decoded
   Exif sizes_with = Exif::kIgnore;  // the sizes in `samples` are those of images decoded so
   FoundLabels found;                // the labels as they stand in the data; none: folders, lists
   std::optional<int> first_label;   // the number of the first class; empty: labels are no numbers
-  std::vector<SourceStamp> stamps;  // of the folders and files read to list the images
 };
 
 struct Dataset : DatasetFacts {
-  std::filesystem::path contents;      // as in DatasetContext (readers.h)
+  std::filesystem::path contents;      // as in DatasetContext (listing.h)
   SampleTable samples;                 // in list order
   std::vector<ImageArchive> archives;  // the archives that contain the samples
   std::int64_t num_streamed = 0;       // images per epoch of a stream, which has no samples
@@ -209,10 +205,6 @@ std::string describe(Dataset::Kind kind);
 // Whether the images of a dataset are turned. Dataset::exif is this when it has been read.
 Exif exif_of(const Dataset& set, const RecordOptions& records);
 
-// Distinguishes datasets read from the same files: the options, and the contents of the file that
-// they name; empty for the defaults.
-std::string reading_text(const RecordOptions& records);
-
 // Reads the dataset in `root`. `name` is used in errors ("Training dataset", or a path).
 Dataset read_dataset(const std::filesystem::path& root, const std::string& name,
                      const RecordOptions& records = {});
@@ -228,10 +220,6 @@ void share_archives(const Dataset& from, Dataset& to);
 // std::system_error.
 Dataset part_of(const Dataset& set, const std::vector<bool>& keep);
 
-// Which folder to give, if there are no labels because images are nested deeper than class folders,
-// as in the parent of train and val. Otherwise empty.
-std::string depth_advice(const Dataset& set);
-
 // For training: there must be labels (24) and at least one image (18); images without a label are
 // left out.
 Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name,
@@ -239,24 +227,5 @@ Dataset read_labeled_dataset(const std::filesystem::path& root, const std::strin
 
 // The number of images per class. All class ids must be below `num_classes`.
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes);
-
-// Maps the labels of `valid` to the class ids of `train`, by name. Error 18 names what `train`
-// lacks.
-void map_classes(const Dataset& train, Dataset& valid);
-
-// The labels of a set (found_labels.h); for folders and lists, whose labels are names, those of its
-// classes.
-FoundLabels found_labels(const Dataset& set);
-// Decides what the labels mean. For one set, just read: its samples' labels are indices into
-// found.labels. Throws Error kInvalidDataset, as the others do.
-void settle_labels(Dataset& set, std::optional<int> first_label);
-// Decides again for both sets of a run, and maps the classes of `valid` to those of `train`.
-void settle_labels(Dataset& train, Dataset& valid, std::optional<int> first_label);
-// The same where other ranks have parts of the sets. `train` and `valid` are found_labels() of all
-// ranks; `rank` says which are this rank's. Streams of training images have none, and take the
-// classes of the validation images.
-void settle_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> valids,
-                   std::size_t rank, std::optional<int> first_label, Dataset& train,
-                   Dataset& valid);
 
 }  // namespace kiln

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -15,14 +16,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/content_hash.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -173,6 +173,29 @@ class ListedNames {
 
 }  // namespace
 
+std::string meant_name(std::string name, const std::function<bool(const std::string&)>& is_there) {
+  if (name.find_first_of("\\%") == name.npos || is_there(name)) return name;
+  std::ranges::replace(name, '\\', '/');
+  const auto digit = [](char c) {
+    return std::string_view("0123456789abcdef").find(in_small_letters({&c, 1}));
+  };
+  std::string decoded;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool is_escape = name[i] == '%' && i + 2 < name.size() &&
+                           digit(name[i + 1]) != std::string_view::npos &&
+                           digit(name[i + 2]) != std::string_view::npos;
+    decoded +=
+        is_escape ? static_cast<char>(digit(name[i + 1]) * 16 + digit(name[i + 2])) : name[i];
+    if (is_escape) i += 2;
+  }
+  return decoded != name && !is_there(name) && is_there(decoded) ? decoded : name;
+}
+
+std::string with_line_feeds(std::string text) {
+  if (text.find('\n') == text.npos) std::ranges::replace(text, '\r', '\n');
+  return text;
+}
+
 fs::path path_of_archive(const DatasetContext& context, const std::string& archive) {
   return archive.empty() ? context.root : context.root / archive;
 }
@@ -191,12 +214,58 @@ Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
   Dataset set;
   set.kind = kind;
   set.root = context.root;
-  set.stamps.push_back(context.stamp(""));
-  for (const std::string& file : files)
-    if (!file.empty()) set.stamps.push_back(context.stamp(file));
   require_each_once(context, files);
   require_one_set(context, files, set);
   return set;
+}
+
+void add_listed(const std::vector<std::string>& files, std::size_t file, const Listing& listing,
+                std::size_t image, Sample sample, Dataset& set) {
+  const std::string name =
+      (files.size() == 1 ? "" : files[file] + "/") + std::string(listing.images.file_name(image));
+  sample.file_name = name;
+  sample.id = static_cast<std::int64_t>(set.samples.size());
+  const ArchiveMember* found = listing.images.member(image);
+  ArchiveMember member = found == nullptr ? ArchiveMember() : *found;
+  member.archive = static_cast<std::uint16_t>(file);
+  set.samples.push_back(sample, found == nullptr ? nullptr : &member);
+}
+
+LeftOut close_listings(const std::vector<std::string>& files, std::vector<Listing>& listings,
+                       Dataset& set) {
+  LeftOut left_out;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    Listing& listing = listings[f];
+    left_out.add_all(listing.left_out, files.size() == 1 ? "" : files[f] + "/");
+    if (listing.file.is_open()) set.archives.push_back({files[f], std::move(listing.file)});
+    std::ranges::move(listing.notes, std::back_inserter(set.notes));
+  }
+  return left_out;
+}
+
+void join_listings(const DatasetContext& context, const std::vector<std::string>& files,
+                   std::vector<Listing> listings, Dataset& set) {
+  std::map<RawLabel, int> known;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    const Listing& listing = listings[f];
+    std::vector<int> indices;
+    for (const RawLabel& label : listing.labels) {
+      const auto [place, is_new] = known.emplace(label, static_cast<int>(known.size()));
+      indices.push_back(place->second);
+      if (!is_new) continue;
+      set.found.labels.push_back(label);
+      set.found.places.push_back(quoted_path(path_of_archive(context, files[f]).filename()));
+    }
+    for (std::size_t i = 0; i < listing.images.size(); ++i) {
+      const int own = listing.images.label(i);
+      // Unlabeled images are left out, so a bad image is given a class in order to be counted.
+      const bool counts = own < 0 && !listing.is_damaged.empty() && listing.is_damaged[i];
+      const int label = own < 0 ? (counts ? 0 : -1) : indices[static_cast<std::size_t>(own)];
+      add_listed(files, f, listing, i, {.file_name = {}, .label = label}, set);
+    }
+  }
+  for (std::string& note : close_listings(files, listings, set).notes())
+    set.notes.push_back(std::move(note));
 }
 
 OpenPacked open_packed(const DatasetContext& context, const std::string& archive,
@@ -218,19 +287,6 @@ fs::path path_beside(const DatasetContext& context, const char* name) {
   return (is_folder(context.root) ? context.root : context.root.parent_path()) / name;
 }
 
-std::string text_beside(const fs::path& root) {
-  if (is_folder(root)) return {};
-  std::string text;
-  for (const char* name : {kClassesName, kSourceName}) {
-    try {
-      text += " " + std::string(name) + " " +
-              hex_digits(content_hash(read_file(root.parent_path() / name, kMaxClassesBytes)));
-    } catch (const std::exception&) {  // there is none, or the reader will report it
-    }
-  }
-  return text;
-}
-
 PackedFiles find_packed_files(const DatasetContext& context) {
   using Kind = FolderEntry::Kind;
   PackedFiles files;
@@ -240,7 +296,8 @@ PackedFiles find_packed_files(const DatasetContext& context) {
       if (is_never_data(name)) continue;
       if (kind == Kind::kFolder || has_image_extension(name)) return {};
       const bool is_archive = has_archive_extension(name),
-                 is_packed = is_archive || has_record_name(name);
+                 is_list = has_extension(name, ".parquet"),
+                 is_packed = is_archive || is_list || has_record_name(name);
       if (kind == Kind::kLost && is_packed)
         lost = name;
       else if (kind != Kind::kFile)
@@ -248,14 +305,14 @@ PackedFiles find_packed_files(const DatasetContext& context) {
             kind == Kind::kLost ? LeftOut::Kind::kBrokenLink : LeftOut::Kind::kDevice,
             std::string(name));
       else if (is_packed)
-        (is_archive ? files.archives : files.records).emplace_back(name);
+        (is_archive ? files.archives : is_list ? files.lists : files.records).emplace_back(name);
       else if (name != kClassesName && name != kSourceName && !has_extension(name, ".idx"))
         files.left_out.other_files.add(name);
     }
   } catch (const fs::filesystem_error&) {  // the folder reader will report it
     return {};
   }
-  if (!lost.empty() && !(files.archives.empty() && files.records.empty()))
+  if (!lost.empty() && !(files.archives.empty() && files.records.empty() && files.lists.empty()))
     context.fail("'" + lost +
                  "' is a broken or circular link. Restore the file that it "
                  "leads to, or remove the link.");
@@ -283,7 +340,7 @@ std::vector<std::string> read_class_lines(const fs::path& file, const std::strin
 std::vector<std::string> class_lines(std::string_view bytes, const std::string& shown,
                                      const DatasetContext& context) {
   std::vector<std::string> classes;
-  std::istringstream text{std::string(without_byte_order_mark(bytes))};
+  std::istringstream text{with_line_feeds(std::string(without_byte_order_mark(bytes)))};
   for (std::string line; std::getline(text, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (!is_clean(line))
@@ -309,7 +366,6 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
 void take_source(const DatasetContext& context, Dataset& set) {
   const fs::path file = path_beside(context, kSourceName);
   if (!is_there(file)) return;
-  if (file.parent_path() == context.root) set.stamps.push_back(context.stamp(kSourceName));
   try {
     std::string source = read_text(file, kMaxSourceBytes);
     source.erase(source.find_last_not_of(" \r\n") + 1);
@@ -374,24 +430,19 @@ ListFaults FolderFiles::find_images(Dataset& set) const {
   }
   const std::vector<ListedFolder> folders(std::move_iterator(groups.begin()),
                                           std::move_iterator(groups.end()));
-  std::vector<SourceStamp> stamps(folders.size());
   std::mutex mutex;
   ListFaults faults;
   in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
-    stamps[i] = context_.stamp(std::string(folders[i].first));
     ListFaults found = faults_in(folders[i], set.samples, context_.root);
     const std::scoped_lock lock(mutex);
     faults.merge(found);
   });
-  set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
   return faults;
 }
 
-void FolderFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const {
+void FolderFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) const {
   const ListedNames listed(set.samples);
   const fs::path root = fs::canonical(context_.root);
-  std::set<std::string> stamped;
-  for (const SourceStamp& stamp : set.stamps) stamped.insert(normal_name(stamp.name));
   std::set<fs::path> entered;
   std::mutex mutex;
   std::vector<std::string> folders = {""};  // with a slash at the end
@@ -422,17 +473,12 @@ void FolderFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const 
         }
         inner.push_back(path + "/");
       }
-      if (stamped.contains(normal_name(folder))) return;
-      SourceStamp stamp = context_.stamp(folder);
-      const std::scoped_lock lock(mutex);
-      set.stamps.push_back(std::move(stamp));
     });
     folders = std::move(inner);
   }
 }
 
-ArchiveFiles::ArchiveFiles(const ArchiveListing& listing, std::string_view base,
-                           std::string archive)
+ArchiveFiles::ArchiveFiles(const Listing& listing, std::string_view base, std::string archive)
     : listing_(listing), archive_(std::move(archive)) {
   for (const SampleTable* table : {&listing.images, &listing.others})
     for (std::size_t i = 0; i < table->size(); ++i)
@@ -484,7 +530,7 @@ ListFaults ArchiveFiles::find_images(Dataset& set) const {
   return faults;
 }
 
-void ArchiveFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const {
+void ArchiveFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) const {
   const ListedNames listed(set.samples);
   for (const auto& [name, member] : members_)
     if (has_image_extension(name) && !listed.has(name)) visit(std::string(name));

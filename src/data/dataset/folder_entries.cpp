@@ -1,4 +1,4 @@
-#include "data/dataset/folder_entries.h"
+#include "data/dataset/listing.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -7,13 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <system_error>
 
-#include "base/files.h"
-#include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/found_labels.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -77,67 +73,6 @@ bool equal_in_any_case(std::string_view known, std::string_view found) {
       known, found, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
 }
 
-struct FileFacts {
-  std::int64_t size = 0, modified_ns = 0, changed_ns = 0;
-};
-
-std::int64_t nanoseconds(const timespec& time) {
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
-
-// Empty if the file system does not say when the file last changed.
-std::optional<FileFacts> facts_of(const struct stat& info) {
-  if (info.st_ctim.tv_sec <= 0) return std::nullopt;
-  return FileFacts{info.st_size, nanoseconds(info.st_mtim), nanoseconds(info.st_ctim)};
-}
-
-std::uint64_t hash_of(const FileFacts& facts, std::uint64_t hash) {
-  return fnv1a({reinterpret_cast<const char*>(&facts), sizeof facts}, hash);
-}
-
-bool counts_by_its_contents(const FolderEntry& entry) {
-  return entry.kind == FolderEntry::Kind::kFile &&
-         (has_image_extension(entry.name) || is_label_file(entry.name));
-}
-
-// The facts of `entries`, by position; empty where one has none. On network mounts each takes a
-// round trip, so they are asked for in parallel.
-std::vector<std::optional<FileFacts>> facts_of_entries(const fs::path& folder,
-                                                       const std::vector<FolderEntry>& entries) {
-  constexpr std::size_t kPortion = 256;
-  std::vector<std::optional<FileFacts>> facts(entries.size());
-  in_parallel((entries.size() + kPortion - 1) / kPortion, kScanThreads, [&](std::size_t portion) {
-    std::string path = folder.native() + "/";
-    const std::size_t length = path.size();
-    for (std::size_t i = portion * kPortion; i < std::min(facts.size(), (portion + 1) * kPortion);
-         ++i) {
-      if (!counts_by_its_contents(entries[i])) continue;
-      path.replace(length, path.npos, entries[i].name);
-      struct stat info {};
-      if (::stat(path.c_str(), &info) == 0) facts[i] = facts_of(info);
-    }
-  });
-  return facts;
-}
-
-void stamp_folder(const fs::path& folder, SourceStamp& stamp) {
-  const FolderEntries listed(folder);
-  const std::vector<FolderEntry> entries(listed.begin(), listed.end());
-  const std::vector<std::optional<FileFacts>> facts = facts_of_entries(folder, entries);
-  std::uint64_t hash = fnv1a({});
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const FolderEntry& entry = entries[i];
-    if (entry.name.starts_with('.')) continue;
-    hash = fnv1a(entry.name, hash);
-    hash = fnv1a(entry.kind == FolderEntry::Kind::kFolder ? "//" : "/", hash);
-    if (!counts_by_its_contents(entry)) continue;
-    if (!facts[i]) return;
-    hash = hash_of(*facts[i], hash);
-    stamp.changed_ns = std::max(stamp.changed_ns, facts[i]->modified_ns);
-  }
-  stamp.stamp = static_cast<std::int64_t>(hash);
-}
-
 constexpr std::array<std::string_view, 8> kArchiveExtensions = {
     ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
 constexpr std::array<std::string_view, 4> kRecordExtensions = {".tfrecord", ".tfrecords", ".tfrec",
@@ -167,58 +102,6 @@ std::vector<std::string> words_of(std::string_view name) {
   }
   return words;
 }
-
-constexpr std::size_t kMaxNamed = 10;
-
-std::string note_of(const UnreadKind* kind, std::size_t count, bool is_one) {
-  const std::string files = grouped(static_cast<long long>(count)) + (is_one ? " file" : " files");
-  if (kind != nullptr)
-    return files + (is_one ? " is " : " are ") + std::string(is_one ? kind->one : kind->many) +
-           ", which Kiln does not read; " + advice_on(*kind, is_one);
-  return files + (is_one ? " does not have an image extension and is skipped"
-                         : " do not have an image extension and are skipped");
-}
-
-using Kind = LeftOut::Kind;
-
-struct Row {
-  const char *one, *many;
-};
-
-constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
-    {"link points to a folder above it and is skipped",
-     "links point to a folder above them and are skipped"},
-    {"link is broken or circular and is skipped", "links are broken or circular and are skipped"},
-    {"link leads out of the archive and is skipped",
-     "links lead out of the archive and are skipped"},
-    {"link points to a folder that is already included and is skipped",
-     "links point to folders that are already included and are skipped"},
-    {"folder without images is not a class", "folders without images are not classes"},
-    {"folder inside a class folder is skipped", "folders inside class folders are skipped"},
-    {"image in a folder inside a class folder is skipped",
-     "images in folders inside class folders are skipped"},
-    {"image next to the class folders is skipped", "images next to the class folders are skipped"},
-    {"list, archive or record file next to the class folders is not read",
-     "lists, archives and record files next to the class folders are not read"},
-    {"list next to the class folders names their images, which nevertheless have the names of the "
-     "folders as classes, unless the list is given as the data or as --labels",
-     "lists next to the class folders name their images, which nevertheless have the names of the "
-     "folders as classes, unless a list is given as the data or as --labels"},
-    {"list in the archive is not read: if it has the labels, unpack the archive and give the list",
-     "lists in the archive are not read: if one has the labels, unpack the archive and give it"},
-    {"image belongs to the sample of another image and is skipped",
-     "images belong to the sample of another image and are skipped"},
-    {"file is there twice with the same content, and is used once",
-     "files are there twice with the same content, and are used once"},
-    {"label file belongs to no image", "label files belong to no image"},
-    {"record has several labels, of which only the first is used",
-     "records have several labels, of which only the first is used"},
-    {"image is not in the list and is skipped", "images are not in the list and are skipped"},
-    {"image is skipped because the name begins with a dot",
-     "images are skipped because the name begins with a dot"},
-    {"entry is a pipe, socket or device and is skipped",
-     "entries are pipes, sockets or devices and are skipped"},
-}};
 
 }  // namespace
 
@@ -326,104 +209,6 @@ WordOfName word_of_name(std::string_view name, std::span<const std::string_view>
     found.rest += (found.rest.empty() ? "" : " ") + word;
   }
   return found;
-}
-
-SourceStamp stamp_of(const fs::path& root, const std::string& name) {
-  SourceStamp stamp{.name = name};
-  struct stat info {};
-  if (::stat(name.empty() ? root.c_str() : (root / name).c_str(), &info) != 0) return stamp;
-  if (!S_ISDIR(info.st_mode)) {
-    if (const std::optional<FileFacts> facts = facts_of(info)) {
-      stamp.stamp = static_cast<std::int64_t>(hash_of(*facts, fnv1a({})));
-      stamp.changed_ns = facts->modified_ns;
-    }
-    return stamp;
-  }
-  try {
-    stamp_folder(name.empty() ? root : root / name, stamp);
-  } catch (const fs::filesystem_error&) {  // the stamp stays 0
-  }
-  return stamp;
-}
-
-std::vector<std::string> changed_sources(const fs::path& root,
-                                         const std::vector<SourceStamp>& stamps) {
-  std::vector<char> is_changed(stamps.size(), 0);
-  in_parallel(stamps.size(), kScanThreads, [&](std::size_t i) {
-    const std::int64_t stamp = stamp_of(root, stamps[i].name).stamp;
-    is_changed[i] = stamp != 0 && stamp == stamps[i].stamp ? 0 : 1;
-  });
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < stamps.size(); ++i) {
-    if (is_changed[i] != 0) names.push_back(stamps[i].name);
-  }
-  return names;
-}
-
-void FewNames::add(std::string name) {
-  ++count_;
-  if (names_.size() < kMaxNamed) names_.push_back(std::move(name));
-}
-
-void FewNames::add_all(const std::string& prefix, const FewNames& inside) {
-  count_ += inside.count_;
-  for (const std::string& name : inside.names_)
-    if (names_.size() < kMaxNamed) names_.push_back(prefix + name);
-}
-
-std::string FewNames::quoted() const {
-  return "'" + joined(names_, "', '") + "'" + (count_ > names_.size() ? ", …" : "");
-}
-
-void OtherFiles::add(std::string_view path) {
-  groups_[unread_kind_of_name(path)].add(std::string(path));
-}
-
-void OtherFiles::add(const std::string& prefix, const OtherFiles& inside) {
-  for (const auto& [kind, names] : inside.groups_) groups_[kind].add_all(prefix, names);
-}
-
-std::vector<std::string> OtherFiles::notes() const {
-  std::vector<std::string> notes;
-  for (const auto& [kind, names] : groups_)
-    notes.push_back(note_of(kind, names.count(), names.count() == 1) + ": " + names.quoted());
-  std::rotate(notes.begin(), notes.begin() + (groups_.contains(nullptr) ? 1 : 0), notes.end());
-  return notes;
-}
-
-std::string OtherFiles::instead_of_images() const {
-  OtherFiles pictures = *this;
-  pictures.keep_pictures();
-  return pictures.groups_.empty()
-             ? "it contains no images"
-             : "it contains no images that Kiln reads: " + joined(pictures.notes(), "; ");
-}
-
-void LeftOut::add(Kind kind, std::string name) {
-  kinds_[static_cast<std::size_t>(kind)].add(std::move(name));
-}
-
-void LeftOut::add_all(Kind kind, const FewNames& names) {
-  kinds_[static_cast<std::size_t>(kind)].add_all("", names);
-}
-
-void LeftOut::add_all(const LeftOut& other, const std::string& prefix) {
-  other_files.add(prefix, other.other_files);
-  for (std::size_t kind = 0; kind < kinds_.size(); ++kind)
-    kinds_[kind].add_all(prefix, other.kinds_[kind]);
-}
-
-std::vector<std::string> LeftOut::notes() const {
-  std::vector<std::string> notes;
-  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-    const FewNames& names = kinds_[kind];
-    if (names.count() == 0) continue;
-    notes.push_back(grouped(static_cast<long long>(names.count())) + " " +
-                    (names.count() == 1 ? kRows[kind].one : kRows[kind].many) + ": " +
-                    names.quoted());
-  }
-  for (std::string& note : other_files.notes()) notes.push_back(std::move(note));
-  return notes;
 }
 
 }  // namespace kiln

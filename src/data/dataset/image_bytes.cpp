@@ -92,15 +92,11 @@ struct SetFacts {
 };
 
 // The members of a set that are written as they are, for both writing and reading.
-void visit_lists(Is<Dataset> auto& set, SetParts parts, auto&& field) {
-  for (auto* text :
-       {&set.folder, &set.list_name, &set.schema_json, &set.samples_json, &set.read_with})
+void visit_lists(Is<Dataset> auto& set, auto&& field) {
+  for (auto* text : {&set.folder, &set.list_name, &set.schema_json, &set.samples_json})
     field(*text);
   field(set.classes);
   field(set.labels.sets);
-  if (parts == SetParts::kList) return;
-  field(set.notes);
-  field(set.stamps);
 }
 
 // Checks that all indices are in range.
@@ -108,8 +104,7 @@ void require_consistent(const Dataset& set) {
   using Kind = Dataset::Kind;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
   bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kStream &&
-              set.found.ids.size() == set.found.labels.size() &&
-              std::ranges::all_of(set.found.labels, [](auto& label) { return label.number >= -1; });
+              set.found.ids.size() == set.found.labels.size();
   std::vector<bool> is_found(set.classes.size(), set.found.ids.empty());
   for (const int id : set.found.ids) {
     good = good && id >= 0 && id < num_classes;
@@ -191,13 +186,13 @@ void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std:
   }
 }
 
-std::string to_bytes(const Dataset& set, SetParts parts) {
+std::string to_bytes(const Dataset& set) {
   FoundLabels found = set.found;
   found.where.clear();  // it may be elsewhere when it is read
   std::string bytes = to_bytes(SetFacts{static_cast<std::int64_t>(set.kind),
                                         set.first_label.value_or(-1), set.is_image_directory,
                                         set.exif == Exif::kApply, set.sizes_with == Exif::kApply});
-  visit_lists(set, parts, [&](const auto& list) { append_bytes(bytes, list); });
+  visit_lists(set, [&](const auto& list) { append_bytes(bytes, list); });
   append_bytes(bytes, found);
   std::vector<std::string> archives;
   for (const ImageArchive& archive : set.archives) archives.push_back(archive.name);
@@ -206,7 +201,7 @@ std::string to_bytes(const Dataset& set, SetParts parts) {
   return bytes;
 }
 
-Dataset dataset_of(std::string_view bytes, SetParts parts) {
+Dataset dataset_of(std::string_view bytes) {
   const auto facts = taken_from<SetFacts>(bytes);
   Dataset set;
   set.kind = static_cast<Dataset::Kind>(facts.kind);
@@ -215,7 +210,7 @@ Dataset dataset_of(std::string_view bytes, SetParts parts) {
     set.first_label = static_cast<int>(std::min<std::int64_t>(facts.first_label, 1));
   set.exif = facts.applies_exif == 1 ? Exif::kApply : Exif::kIgnore;
   set.sizes_with = facts.sizes_apply_exif == 1 ? Exif::kApply : Exif::kIgnore;
-  visit_lists(set, parts, [&](auto& list) { take_bytes(bytes, list); });
+  visit_lists(set, [&](auto& list) { take_bytes(bytes, list); });
   take_bytes(bytes, set.found);
   for (std::string& name : taken_from<std::vector<std::string>>(bytes))
     set.archives.emplace_back().name = std::move(name);

@@ -1,4 +1,4 @@
-// The stored bytes of one image; and a whole dataset serialized for other ranks and for the index.
+// The stored bytes of one image; and a whole dataset serialized for other ranks.
 #pragma once
 
 #include <cstddef>
@@ -40,14 +40,12 @@ std::optional<std::uint64_t> stored_bytes(const Dataset& set, std::size_t i);
 
 // Serializes a dataset, so that one rank can scan the folders for all.
 
-// kList: everything except `root` and `name`, which each rank knows, and `notes` and `stamps`,
-// which only the reading rank needs. kWithSources: includes `notes` and `stamps`.
-enum class SetParts { kList, kWithSources };
-
-std::string to_bytes(const Dataset& set, SetParts parts);
+// Everything except `root` and `name`, which each rank knows, and `notes`, which only the reading
+// rank needs.
+std::string to_bytes(const Dataset& set);
 
 // Throws InternalError unless `bytes` is the result of to_bytes() from the same build. Archives are
 // named but not open.
-Dataset dataset_of(std::string_view bytes, SetParts parts);
+Dataset dataset_of(std::string_view bytes);
 
 }  // namespace kiln

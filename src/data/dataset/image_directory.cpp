@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -475,9 +475,6 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
   set.root = context.root;
   set.list_name = names.list;
   const std::array own_files = {std::string(kMetaName), names.list, names.schema, names.samples};
-  if (std::optional<SourceStamp> stamp = files.stamp("")) set.stamps.push_back(*stamp);
-  for (const std::string& file : own_files)
-    if (std::optional<SourceStamp> stamp = files.stamp(file)) set.stamps.push_back(*stamp);
   set.schema_json = read_part(context, files, names.schema, kMaxSchemaBytes);
   const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
   const std::string list = read_part(context, files, names.list, kMaxListBytes);
@@ -510,7 +507,7 @@ std::string read_image_list(const Dataset& set) {
     return read_part(context, FolderFiles(context), set.list_name, kMaxListBytes);
   const ImageArchive& archive = set.archives.front();
   return with_archive_named(context, archive.name, "archive", [&] {
-    const ArchiveListing listing = list_open_archive(archive.file.duplicate());
+    const Listing listing = list_open_archive(archive.file.duplicate());
     return read_part(context, ArchiveFiles(listing, "", archive.name), set.list_name,
                      kMaxListBytes);
   });

@@ -12,10 +12,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/dataset/folder_entries.h"
-#include "data/dataset/found_labels.h"
 #include "data/dataset/label_list.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/labels.h"
+#include "data/dataset/listing.h"
 
 namespace kiln {
 namespace {
@@ -60,6 +59,12 @@ Dataset read_image_files(const std::vector<std::string>& paths, const std::strin
     set.samples.add(path);
   }
   return set;
+}
+
+TaskKind task_of_labels(TaskKind task, const std::vector<std::string>& classes) {
+  const bool has_marks = std::ranges::any_of(
+      classes, [](auto& name) { return name.find_first_of(";|[{") != name.npos; });
+  return task == TaskKind::kSingleLabel && !has_marks ? TaskKind::kAuto : task;
 }
 
 TrueLabels::TrueLabels(const Dataset& set, const std::vector<std::string>& classes) : set_(set) {
@@ -163,10 +168,16 @@ void FileList::read_more() {
 // Takes whole paths. At the end of the list, the last one needs no end.
 void FileList::take_paths(std::size_t most, SampleTable& samples) {
   const bool has_zero = text_.find('\0') != std::string::npos;
-  if (!end_of_path_ && (has_zero || at_end_ || text_.find('\n') != std::string::npos))
-    end_of_path_ = has_zero ? '\0' : '\n';
+  if (!end_of_path_ && has_zero) end_of_path_ = '\0';
+  const std::size_t first = text_.find_first_of("\r\n");
+  const bool has_next = first != std::string::npos && first + 1 < text_.size();
+  if (!end_of_path_ && (has_next || at_end_))  // CR alone, or before a line feed
+    end_of_path_ =
+        text_[std::min(first, text_.size())] == '\r' && (!has_next || text_[first + 1] != '\n')
+            ? '\r'
+            : '\n';
   const char mark = end_of_path_.value_or('\n');
-  if (mark == '\n' && has_zero)
+  if (mark != '\0' && has_zero)
     fail("has a zero byte after lines: end all its paths with newlines, or all with zero bytes.");
   std::size_t begin = 0;
   while (samples.size() < most && begin < text_.size()) {
@@ -175,15 +186,20 @@ void FileList::take_paths(std::size_t most, SampleTable& samples) {
     const std::size_t end = std::min(found, text_.size());
     std::string_view path = std::string_view(text_).substr(begin, end - begin);
     if (mark == '\n' && path.ends_with('\r')) path.remove_suffix(1);
-    if (mark == '\n' && !has_begun_) path = without_byte_order_mark(path);
+    if (mark != '\0' && !has_begun_) path = without_byte_order_mark(path);
     if (path.size() > kMaxPathBytes) break;
     has_begun_ = true;
-    if (!path.empty()) samples.add(path);
+    if (!path.empty()) samples.add(mark == '\0' ? std::string(path) : name_of(path));
     begin = std::min(end + 1, text_.size());
   }
   text_.erase(0, begin);
   if (samples.size() < most && text_.find(mark) > kMaxPathBytes && text_.size() > kMaxPathBytes)
     fail("has a line longer than 4096 bytes: give one path per line.");
+}
+
+std::string FileList::name_of(std::string_view path) const {
+  return meant_name(std::string(path),
+                    [&](const std::string& name) { return is_there(root_ / name); });
 }
 
 void FileList::fail(const std::string& fault) const {

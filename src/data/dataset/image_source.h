@@ -19,6 +19,10 @@ Dataset read_every_image(const std::filesystem::path& path, const std::string& n
 // Image files, without labels. Throws Error kInvalidDataset for a path that is not one.
 Dataset read_image_files(const std::vector<std::string>& paths, const std::string& name);
 
+// How the labels of a list are read for a model: texts with a mark between several labels are names
+// only if the model has classes of such names.
+TaskKind task_of_labels(TaskKind task, const std::vector<std::string>& classes);
+
 // Labels that are not among the model's classes.
 struct UnknownLabels {
   long long num_images = 0;
@@ -73,6 +77,7 @@ class FileList {
  private:
   void read_more();
   void take_paths(std::size_t most, SampleTable& samples);
+  std::string name_of(std::string_view path) const;
   [[noreturn]] void fail(const std::string& fault) const;
 
   std::string list_;

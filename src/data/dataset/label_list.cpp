@@ -8,8 +8,8 @@
 
 #include "base/content_hash.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "base/url.h"
 
 namespace kiln {
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxListBytes = std::uint64_t{2} << 30;
 constexpr std::size_t kMaxNamed = 10;
 constexpr std::size_t kMaxPathBytes = 4096;
-constexpr float kMaxWeight = 1e6;
+constexpr double kMaxWeight = 1e6;
 
 // Calls `visit` with what is between the marks, without blanks and empty parts.
 template <typename Visit>
@@ -46,6 +46,28 @@ std::string unread_list_text(const std::string& label) {
 bool is_in_brackets(std::string_view label) {
   return (label.starts_with('[') && label.ends_with(']')) ||
          (label.starts_with('{') && label.ends_with('}'));
+}
+
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
+
+// Whether the row has a confidence of 0, as of Open Images: the image is not of the class.
+bool denies_label(const ListedRow& row) {
+  std::string_view text = trimmed(row[ListField::kConfidence]);
+  if (text.empty()) return false;
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const std::optional<double> confidence = number_in(text);
+  if (!confidence)
+    throw RowFault("the confidence '" + excerpt(std::string(text)) + "' is no number");
+  return *confidence == 0;
+}
+
+bool is_flag(std::string_view text) {
+  return text == "0" || text == "1";
 }
 
 // The part of a path of another machine for which a folder must be given: "s3://bucket/".
@@ -95,7 +117,7 @@ std::string in_words(const std::array<std::size_t, 4>& counts) {
 ListRows::ListRows(const DatasetContext& a_context)
     : context(a_context),
       columns(a_context.records.columns, a_context.records.task == TaskKind::kMultiLabel) {
-  fs::path root = context.root.parent_path();
+  fs::path root = is_folder(context.root) ? context.root : context.root.parent_path();
   for (const auto& [prefix, folder] : context.records.list_roots) {
     if (prefix.empty())
       root = folder;
@@ -112,7 +134,13 @@ void ListRows::fault(int line, const std::string& clause) {
                       clause);
 }
 
+bool ListRows::wants_flags() const {
+  return context.records.task == TaskKind::kMultiLabel || columns.has_all_labels();
+}
+
 void ListRows::name_classes(std::vector<std::string> names, const std::string& named_by) {
+  if (!found_.names.empty() && found_.names != names)
+    throw RowFault("has other names of classes than the files before it");
   found_.names = std::move(names);
   found_.named_by = named_by;
 }
@@ -124,18 +152,15 @@ void ListRows::embed(OpenFile images, const std::string& column) {
 void ListRows::add(const ListedRow& row) {
   if (rows_.size() == UINT32_MAX - 1) throw RowFault("has more than 4 billion rows");
   const std::size_t before = names_.size();
+  std::vector<int> flags = other_columns.end_row();
   try {
     const std::optional<ListedSet> set = set_of(row);
     if (!set) return pass_over(row);
     if (!take_path(row)) return;
-    if (const std::string_view text = trimmed(row[ListField::kConfidence]);
-        text == "0" || text == "0.0")
-      throw RowFault(
-          "has a 0 in its column 'Confidence', which says that the image is not of the class: "
-          "remove the row, or the column");
     Row taken{.name_end = names_.size(),
-              .label = labels_of(row[ListField::kLabel]),
+              .label = denies_label(row) ? labels_of("") : labels_of(row[ListField::kLabel]),
               .line = row.line,
+              .flags = flags_.label_of(std::move(flags)),
               .set = *set};
     const std::string_view group = plain_number(trimmed(row[ListField::kGroup]));
     if (is_missing_value(group))
@@ -143,12 +168,11 @@ void ListRows::add(const ListedRow& row) {
     else if (!group.empty())
       taken.group = content_hash(group);
     if (const std::string_view text = trimmed(row[ListField::kWeight]); !text.empty()) {
-      const auto [end, code] =
-          std::from_chars(text.data(), text.data() + text.size(), taken.weight);
-      if (code != std::errc() || end != text.data() + text.size() || !(taken.weight >= 0) ||
-          taken.weight > kMaxWeight)
+      const std::optional<double> weight = number_in(text);
+      if (!weight || !(*weight >= 0) || *weight > kMaxWeight)
         throw RowFault("the weight '" + std::string(text.substr(0, 40)) +
                        "' is no number from 0 to 1000000");
+      taken.weight = static_cast<float>(*weight);
     }
     rows_.push_back(taken);
     if (row.member != nullptr) members_.push_back(*row.member);
@@ -202,7 +226,10 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
   if (path.empty()) throw RowFault("names no image");
   if (path.size() > kMaxPathBytes) throw RowFault("has a path longer than 4096 bytes");
   if (path.find('\0') != path.npos) throw RowFault("has a path with a zero byte");
-  const std::string plain = plain_url(path);
+  const auto is_named = [&](const std::string& name) {
+    return is_there(fs::path(absolute_root_) / name);
+  };
+  const std::string plain = meant_name(plain_url(path), is_named);
   path = plain;
   const std::pair<std::string, std::string>* best = nullptr;
   for (const auto& prefix : prefixes_)
@@ -211,7 +238,7 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
       best = &prefix;
   std::string mapped;
   if (best != nullptr) {
-    (mapped = best->second) += path.substr(best->first.size());
+    mapped = meant_name(best->second + std::string(path.substr(best->first.size())), is_named);
     path = mapped;
   } else if (path.starts_with("file:///")) {
     path.remove_prefix(std::string_view("file://").size());
@@ -223,11 +250,6 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
     else
       fault(row.line, "has the prefix '" + prefix + "'");
     return false;
-  }
-  if (path.find('\\') != path.npos && path.find('/') == path.npos) {  // written by Windows
-    mapped = path;
-    std::ranges::replace(mapped, '\\', '/');
-    path = mapped;
   }
   if (path.front() != '/' && path.find("/.") == path.npos && !path.starts_with('.') &&
       path.find("//") == path.npos && !path.ends_with('/')) {
@@ -255,11 +277,11 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
 
 // Several classes of an image, where that is the task.
 int ListRows::labels_of(std::string_view text) {
-  const bool is_list = text.ends_with(kListedLabelEnd);
+  const bool is_list = has_marks && text.ends_with(kListedLabelEnd);
   if (context.records.task != TaskKind::kMultiLabel) {
     if (is_list) text.remove_suffix(1);
     std::string shown(text);
-    std::ranges::replace(shown, kListedLabelEnd, kLabelSeparator);
+    if (has_marks) std::ranges::replace(shown, kListedLabelEnd, kLabelSeparator);
     if (shown != text) throw RowFault(several_text(shown));
     return label_of(text);
   }
@@ -270,7 +292,7 @@ int ListRows::labels_of(std::string_view text) {
   bool are_flags = true;
   for_each_part(text, is_list ? kListedLabelEnd : kLabelSeparator, [&](std::string_view part) {
     if (const int label = label_of(part); label >= 0) labels.push_back(label);
-    are_flags = are_flags && (part == "0" || part == "1");
+    are_flags = are_flags && is_flag(part);
     ++flags[part];
   });
   if (are_flags && labels.size() > flags.size())
@@ -444,7 +466,6 @@ std::string ListRows::shown_label(int label) const {
 void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
   const DatasetContext folder{.root = set.folder, .name = context.name};
   const ListFaults missing = FolderFiles(folder).find_images(set);
-  set.stamps.clear();
   if (missing.empty()) return;
   std::vector<std::string> named;
   for (const auto& [i, why] : missing) {
@@ -462,8 +483,35 @@ void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
                "'/OLD/PREFIX/=FOLDER/' for paths of another machine, or remove the rows.");
 }
 
-// Gives labels their meaning, as those of label files and records.
-void ListRows::settle(Dataset& set) {
+// Where no column has labels: those of 0 and 1 say which classes an image has.
+void ListRows::label_by_flags(Dataset& set) {
+  if (!labels_.empty()) return;
+  const auto columns_of_flags = other_columns.flags();
+  std::vector<int> ids;
+  for (const auto& [column, is_class] : columns_of_flags) {
+    ids.push_back(is_class ? static_cast<int>(labels_.size()) : -1);
+    if (is_class) labels_.push_back(column);
+  }
+  if (!wants_flags()) {
+    if (labels_.size() > 1)
+      set.notes.push_back("the columns " + quoted_names(labels_, kMaxNamed) +
+                          " have a 0 or a 1 in each row, and may say which classes an image has: "
+                          "read them with --task multi-label");
+    labels_.clear();
+    return;
+  }
+  if (labels_.empty()) return;
+  std::vector<int> labels;
+  for (const std::vector<int>& ones : flags_.sets()) {
+    std::vector<int> own;
+    for (const int place : ones)
+      if (const int id = ids[static_cast<std::size_t>(place)]; id >= 0) own.push_back(id);
+    labels.push_back(sets_.label_of(std::move(own)));
+  }
+  for (Row& row : rows_) row.label = labels[static_cast<std::size_t>(row.flags)];
+}
+
+void ListRows::add_labels(Dataset& set) {
   const auto is_whole = [](const std::string& label) {
     return label.ends_with(".0") && is_class_number(label.substr(0, label.size() - 2));
   };
@@ -471,7 +519,7 @@ void ListRows::settle(Dataset& set) {
   const bool is_given = !context.records.classes_file.empty();
   const bool has_class_label = set.found.named_by.starts_with("ClassLabel");
   const std::vector<std::string> own = set.found.names;
-  if (is_given) take_given_names(context, set);
+  if (is_given) read_given_names(context, set);
   const std::unordered_set<std::string> names(set.found.names.begin(), set.found.names.end());
   const auto is_name = [&](const std::string& label) { return names.contains(label); };
   if (own.empty() && !labels_.empty() && std::ranges::all_of(labels_, is_whole) &&
@@ -479,17 +527,11 @@ void ListRows::settle(Dataset& set) {
     for (std::string& label : labels_) label.resize(label.size() - 2);
     set.notes.emplace_back("labels such as '0.0' and '1.0' are read as 0 and 1");
   }
-  if (has_class_label)
-    for (const std::string& label : labels_) {
-      const std::int64_t number = class_number(label);  // of a name, by which the given ones go
-      set.found.labels.push_back(is_given ? RawLabel{.text = own[static_cast<std::size_t>(number)]}
-                                          : RawLabel{.number = number});
-    }
-  else
-    take_texts(labels_, set.found);
+  for (const std::string& label : labels_)
+    set.found.labels.push_back(
+        {.text = has_class_label ? own[static_cast<std::size_t>(class_number(label))] : label});
   set.found.where = context.name + " '" + context.root.string() + "'";
   set.labels.sets = sets_.sets();
-  if (!labels_.empty()) settle_labels(set, context.records.first_label);
 }
 
 Dataset ListRows::take() {
@@ -503,6 +545,7 @@ Dataset ListRows::take() {
   set.root = context.root;
   refuse_several();
   refuse_columns();
+  label_by_flags(set);
   const std::vector<bool> is_first = first_of_each();
   refuse_faults();
   const std::string others = in_words(num_left_out_);
@@ -531,7 +574,7 @@ Dataset ListRows::take() {
     set.notes.push_back(unpacked_note(context, "", embedded_.file, "has its images in it") + ")");
     set.archives.push_back(std::move(embedded_));
   }
-  settle(set);
+  add_labels(set);
   add_notes(set);
   return set;
 }
@@ -551,7 +594,7 @@ void ListRows::add_notes(Dataset& set) const {
     set.notes.push_back("the group of " + plural(num_missing_groups_, "row", "rows") +
                         " is written as programs write a missing value, such as NA, so that their "
                         "images are in no group");
-  if (const std::string note = unread.note();
+  if (const std::string note = other_columns.note();
       !note.empty() && !has_sets_ && !columns.is_given(ListField::kSet))
     set.notes.push_back(note);
 }
@@ -597,7 +640,7 @@ std::string text_of_list(const DatasetContext& context) {
     if (beginning.starts_with("\xff\xfe") || beginning.starts_with("\xfe\xff") ||
         beginning.find('\0') != beginning.npos)
       context.fail("it is not UTF-8, but probably UTF-16. Save it again as UTF-8.");
-    return read_text(context.root, kMaxListBytes);
+    return with_line_feeds(read_text(context.root, kMaxListBytes));
   } catch (const std::system_error& fault) {
     context.fail("it cannot be read: " + why_unreadable(fault) + ".");
   } catch (const std::length_error&) {
@@ -610,7 +653,8 @@ Dataset read_label_list(const DatasetContext& context) {
   if (has_extension(context.root.filename().string(), ".json"))
     if (std::optional<Dataset> coco = read_coco_list(context, rows.root())) return *std::move(coco);
   try {
-    format_of(context.root)->read(rows);
+    rows.columns.refuse_repeats();
+    is_folder(context.root) ? read_parquet_list(rows) : format_of(context.root)->read(rows);
   } catch (const RowFault& fault) {
     rows.fault(0, fault.what());
   }

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,11 +18,104 @@
 #include <vector>
 
 #include "data/archive/archive.h"
-#include "data/dataset/list_columns.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/dataset.h"
+#include "data/dataset/listing.h"
 #include "modules/parquet/module.h"
 
 namespace kiln {
+
+// ---- columns, defined in list_columns.cpp ----
+
+enum class ListField { kPath, kLabel, kSet, kGroup, kWeight, kConfidence };
+inline constexpr std::size_t kNumListFields = 6;
+
+inline constexpr std::size_t kNoColumn = SIZE_MAX;
+
+// Why a row cannot be used, as a clause.
+class RowFault : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Which column of a list has which field: by usual names, in any case, or as --columns says.
+class ListColumns {
+ public:
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  explicit ListColumns(const Pairs& given, bool has_several_labels = false)
+      : given_(given), is_met_(given.size()), has_several_labels_(has_several_labels) {}
+
+  // Also remembers that there is such a column.
+  std::optional<ListField> field_of(std::string_view column);
+  bool is_given(ListField field) const;  // by --columns
+  bool has_all_labels() const;           // --columns label=*
+  // Throws RowFault if --columns gives a key or a column twice.
+  void refuse_repeats() const;
+  // The place of each field among the columns; empty if none has the path. Throws RowFault if two
+  // columns have one field, a column of --columns is not there, or an image may have several labels
+  // and there is a second column of them.
+  std::optional<std::array<std::size_t, kNumListFields>> places(
+      const std::vector<std::string>& columns);
+  // The places among so many columns that --columns gives as numbers; empty if that of the path is
+  // no number. Throws RowFault if another one is none, or there is no such column.
+  std::optional<std::array<std::size_t, kNumListFields>> numbers(std::size_t num_columns);
+  // The columns of --columns that there are not, so far, in quotes.
+  std::vector<std::string> missing() const;
+
+  // Throws RowFault if an image may have several labels and `column` has some beside those of the
+  // column `label`: they would count as classes that the image has not.
+  void refuse_second_label(const std::string& label, const std::string& column) const;
+
+ private:
+  const Pairs& given_;
+  std::vector<bool> is_met_;  // of given_
+  const bool has_several_labels_;
+};
+
+// The set that a word in small letters names; empty if it names none.
+std::optional<ListedSet> listed_set(std::string_view word);
+// As --split-name has it: "train".
+std::string_view set_name(ListedSet set);
+
+// What is read of a list whose column `split` names the set of each image; of others everything.
+RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets);
+
+// Whether programs write such a text where a value is missing: "nan", "NA".
+bool is_missing_value(std::string_view text);
+
+// "17" of "17.0"; any other text as it is.
+std::string_view without_zero_fraction(std::string_view text);
+
+// "17" of "17.0" and "017", as programs write one number; any other text as it is.
+std::string_view plain_number(std::string_view text);
+
+// Columns that have no field: those that say which set an image is of, and those of 0 and 1 that
+// say whether an image has the class of the column's name.
+class OtherColumns {
+ public:
+  // Whether a column says the set by its name.
+  static bool has_usual_name(std::string_view column);
+
+  // A value of the next row.
+  void see(std::string_view column, std::string_view value);
+  // Ends a row: which columns have a 1 in it, by their places in flags().
+  std::vector<int> end_row();
+  // The columns, and whether each has had nothing but 0 and 1, in every row.
+  std::vector<std::pair<std::string, bool>> flags() const;
+  // How to have the column of sets read; empty if there is none.
+  std::string note() const;
+
+ private:
+  struct Seen {
+    std::set<std::string> words;  // none: the column holds no sets
+    bool has_usual_name = false;
+    int place = 0;              // in the order of the columns
+    std::size_t num_flags = 0;  // rows with 0 or 1
+  };
+  std::map<std::string, Seen, std::less<>> columns_;
+  std::vector<int> ones_;  // of this row
+  std::size_t num_rows_ = 0;
+};
+
+// ---- rows ----
 
 // An image as the list has it. Texts need to be valid only during the call that takes the row.
 struct ListedRow {
@@ -52,7 +148,11 @@ class ListRows {
   void add(const ListedRow& row);
   void fault(int line, const std::string& clause);
 
-  // The names of numbers, and what gives them, if the list does.
+  // Whether columns of 0 and 1 are read where no column has labels.
+  bool wants_flags() const;
+
+  // The names of numbers, and what gives them, if the list does. Throws RowFault if it has given
+  // others.
   void name_classes(std::vector<std::string> names, const std::string& named_by);
   // The file with the images whose bytes are in the list, and their column.
   void embed(OpenFile images, const std::string& column);
@@ -62,10 +162,12 @@ class ListRows {
 
   const DatasetContext& context;
   ListColumns columns;
-  UnreadColumns unread;       // those that are not read, value by value
-  const char* unit = "line";  // what a row's number counts
-  bool has_columns = true;    // --columns applies
-  std::string question;       // that Label Studio's choices answer; empty: none so far
+  OtherColumns other_columns;  // the columns without a field, value by value
+  const char* unit = "line";   // what a row's number counts
+  int num_read = 0;            // rows of Parquet files
+  bool has_columns = true;     // --columns applies
+  bool has_marks = false;      // labels of which there may be several end with kListedLabelEnd
+  std::string question;        // that Label Studio's choices answer; empty: none so far
 
  private:
   struct Row {
@@ -74,6 +176,7 @@ class ListRows {
     std::uint64_t group = 0;
     float weight = 1;
     int line = 0;
+    int flags = 0;  // label_of() what columns of 0 and 1 say
     ListedSet set = ListedSet::kNone;
   };
 
@@ -86,12 +189,13 @@ class ListRows {
   std::string_view name(std::size_t row) const;
   void refuse_several();
   void refuse_columns();
+  void label_by_flags(Dataset& set);
   void refuse_faults() const;
   void place_below_one_folder(Dataset& set);
   std::vector<bool> first_of_each();
   void repeat(Row& first, const Row& row, std::size_t image);
   void find_files(Dataset& set, const std::vector<int>& lines) const;
-  void settle(Dataset& set);
+  void add_labels(Dataset& set);
   void add_notes(Dataset& set) const;
 
   std::string root_, absolute_root_;  // where relative paths begin
@@ -104,6 +208,7 @@ class ListRows {
   std::vector<std::string> labels_;  // distinct
   std::unordered_map<std::string, int> label_ids_;
   LabelSets sets_;                                // with --task multi-label: of labels_
+  LabelSets flags_;                               // of the places in other_columns.flags()
   std::array<std::size_t, 4> num_left_out_ = {};  // by set
   bool has_sets_ = false, has_absolute_ = false, has_lists_ = false;
   std::map<std::string, std::size_t> unmapped_;  // prefixes of paths, with the number of rows

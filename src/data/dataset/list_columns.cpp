@@ -1,9 +1,11 @@
-#include "data/dataset/list_columns.h"
+#include "data/dataset/label_list.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/names.h"
 #include "base/text.h"
-#include "data/dataset/found_labels.h"
+#include "data/dataset/labels.h"
 
 namespace kiln {
 namespace {
@@ -36,18 +38,20 @@ constexpr std::size_t kMostSets = 6;
 // What programs write where a value is missing (pandas.read_csv, na_values), in small letters.
 constexpr auto kMissingValues =
     std::to_array<std::string_view>({"nan", "none", "null", "n/a", "na", "<na>", "nat", "#n/a",
-                                     "unlabeled", "_unlabeled", "no_label"});  // FiftyOne, Datumaro
+                                     "unlabeled", "_unlabeled", "no_label"});  // FiftyOne
 
 }  // namespace
 
 std::optional<ListField> ListColumns::field_of(std::string_view column) {
   const std::string small = in_small_letters(trimmed(column));
-  for (std::size_t i = 0; i < given_.size(); ++i)
-    if (given_[i].second == column) is_met_[i] = true;
+  for (std::size_t i = 0; i < given_.size(); ++i) {
+    if (given_[i].second != column) continue;
+    is_met_[i] = true;
+    for (std::size_t place = 0; place < kNumListFields; ++place)
+      if (given_[i].first == kFieldNames[place].front()) return static_cast<ListField>(place);
+  }
   for (std::size_t place = 0; place < kNumListFields; ++place) {
     const auto field = static_cast<ListField>(place);
-    for (const auto& [key, name] : given_)
-      if (key == kFieldNames[place].front() && name == column) return field;
     if (is_given(field)) continue;
     if (std::ranges::count(kFieldNames[place], small) > 0 ||
         (has_several_labels_ && field == ListField::kLabel &&
@@ -55,6 +59,22 @@ std::optional<ListField> ListColumns::field_of(std::string_view column) {
       return field;
   }
   return std::nullopt;
+}
+
+void ListColumns::refuse_repeats() const {
+  for (std::size_t i = 0; i < given_.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k) {
+      if (given_[i].first == given_[k].first)
+        throw RowFault("--columns gives '" + given_[i].first + "' twice");
+      if (given_[i].second == given_[k].second && !given_[i].second.empty())
+        throw RowFault("--columns gives the column '" + given_[i].second + "' to both '" +
+                       given_[k].first + "' and '" + given_[i].first + "'");
+    }
+}
+
+bool ListColumns::has_all_labels() const {
+  return std::ranges::any_of(
+      given_, [](const auto& pair) { return pair.first == "label" && pair.second == "*"; });
 }
 
 bool ListColumns::is_given(ListField field) const {
@@ -121,7 +141,8 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers(
 std::vector<std::string> ListColumns::missing() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < given_.size(); ++i)
-    if (!is_met_[i] && !given_[i].second.empty()) names.push_back("'" + given_[i].second + "'");
+    if (!is_met_[i] && !given_[i].second.empty() && given_[i].second != "*")
+      names.push_back("'" + given_[i].second + "'");
   return names;
 }
 
@@ -159,23 +180,42 @@ std::string_view plain_number(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
 }
 
-bool UnreadColumns::has_usual_name(std::string_view column) {
+bool OtherColumns::has_usual_name(std::string_view column) {
   return std::ranges::count(kOtherSetColumns, in_small_letters(std::string(trimmed(column)))) > 0;
 }
 
-void UnreadColumns::see(std::string_view column, std::string_view value) {
+void OtherColumns::see(std::string_view column, std::string_view value) {
   auto known = columns_.find(column);
   const bool is_new = known == columns_.end();
-  if (is_new) known = columns_.emplace(std::string(column), Seen{{}, has_usual_name(column)}).first;
+  const auto place = static_cast<int>(columns_.size());
+  if (is_new)
+    known = columns_.emplace(std::string(column), Seen{{}, has_usual_name(column), place}).first;
   Seen& seen = known->second;
+  const std::string word = in_small_letters(std::string(without_zero_fraction(trimmed(value))));
+  const bool is_one = word == "1" || word == "true";
+  if (is_one || word == "0" || word == "false") ++seen.num_flags;
+  if (is_one) ones_.push_back(seen.place);
   if (!is_new && seen.words.empty()) return;
-  const std::string word = in_small_letters(std::string(trimmed(value)));
   const bool is_set = listed_set(word).has_value() || std::ranges::count(kOtherSetWords, word) > 0;
   if (is_set || seen.has_usual_name) seen.words.insert(word);
   if ((!is_set && !seen.has_usual_name) || seen.words.size() > kMostSets) seen.words.clear();
 }
 
-std::string UnreadColumns::note() const {
+std::vector<int> OtherColumns::end_row() {
+  ++num_rows_;
+  return std::exchange(ones_, {});
+}
+
+std::vector<std::pair<std::string, bool>> OtherColumns::flags() const {
+  std::vector<std::pair<std::string, bool>> flags(columns_.size());
+  for (const auto& [column, seen] : columns_)
+    flags[static_cast<std::size_t>(seen.place)] = {
+        std::string(trimmed(column)),
+        num_rows_ > 0 && seen.num_flags == num_rows_ && !seen.has_usual_name && is_clean(column)};
+  return flags;
+}
+
+std::string OtherColumns::note() const {
   for (const auto& [column, seen] : columns_)
     if (seen.words.size() > 1)
       return "the column '" + column + "' (" +

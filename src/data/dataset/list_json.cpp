@@ -1,6 +1,7 @@
 // Lists in JSON: a row for each line or element, as tables have it, or as SageMaker, Azure ML and
-// Label Studio write it; and the files of Datumaro and COCO.
+// Label Studio write it; and COCO files.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
@@ -12,13 +13,27 @@ namespace {
 
 using nlohmann::json;
 
+// pandas writes 3.0 where a label is missing elsewhere. Beyond 2^53, numbers that differ may be one
+// in memory. Throws RowFault.
+std::string number_text(double number) {
+  constexpr double kMostExact = 9007199254740992;
+  if (!(std::abs(number) < kMostExact))
+    throw RowFault("has a number of too many digits: write it as a text");
+  return number == std::floor(number) ? formatted("%.0f", number) : json(number).dump();
+}
+
 // A name or a number as text; of a list of one, its element. Throws RowFault.
 std::string text_of(const json& value, const std::string& key) {
   if (value.is_null()) return {};
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) {
+    const std::string& text = value.get_ref<const std::string&>();
+    if (text.find(kListedLabelEnd) != text.npos)
+      throw RowFault("\"" + key.substr(0, 80) + "\" has control characters");
+    return text;
+  }
   if (value.is_number_integer()) return value.dump();
-  // pandas writes 3.0 where a label is missing elsewhere.
-  if (value.is_number_float()) return formatted("%.15g", value.get<double>());
+  if (value.is_boolean()) return value.dump();
+  if (value.is_number_float()) return number_text(value.get<double>());
   if (value.is_array() && value.size() == 1) return text_of(value[0], key);
   throw RowFault("\"" + key.substr(0, 80) + "\" is " + json_kind(value) + " instead of a text");
 }
@@ -26,6 +41,11 @@ std::string text_of(const json& value, const std::string& key) {
 // The same of labels, of which there may be a list.
 std::string labels_of(const json& value, const std::string& key) {
   const bool is_list = value.is_array();
+  if (is_list && value.size() > 1 &&
+      std::any_of(value.begin(), value.end(), [](const json& one) { return one.is_boolean(); }))
+    throw RowFault("\"" + key.substr(0, 80) +
+                   "\" has true or false for each class: write the names or the numbers of its "
+                   "classes, each once");
   std::string text = is_list ? std::string() : text_of(value, key);
   for (std::size_t i = 0; is_list && i < value.size(); ++i)
     text += text_of(value[i], key) + kListedLabelEnd;
@@ -54,15 +74,15 @@ const json* metadata_of(const json& object, const std::string& attribute) {
 }
 
 // The fields of an object, by their keys, without a label that metadata explain.
-RowTexts fields_of(const json& object, ListColumns& columns, UnreadColumns& unread) {
+RowTexts fields_of(const json& object, ListColumns& columns, OtherColumns& others) {
   RowTexts row;
   std::array<const std::string*, kNumListFields> keys{};
   for (const auto& [key, value] : object.items()) {
     const std::optional<ListField> field = columns.field_of(key);
-    if (!field && value.is_string()) unread.see(key, value.get_ref<const std::string&>());
-    if (!field && (value.is_boolean() || value.is_number_integer())) unread.see(key, value.dump());
+    if (!field && value.is_string()) others.see(key, value.get_ref<const std::string&>());
+    if (!field && (value.is_boolean() || value.is_number())) others.see(key, value.dump());
     if (!field || (field == ListField::kLabel && metadata_of(object, key) != nullptr)) continue;
-    if (field == ListField::kConfidence && !value.is_number()) continue;
+    if (field == ListField::kConfidence && value.is_structured()) continue;
     const auto place = static_cast<std::size_t>(*field);
     if (keys[place] != nullptr)
       throw RowFault("has \"" + *keys[place] + "\" and \"" + key +
@@ -130,7 +150,7 @@ void take_manifest_label(const json& object, ListColumns& columns, RowTexts& row
 // Those of one question, by its name ("from_name"): --columns label=NAME chooses it.
 void take_task(const json& task, ListRows& rows, RowTexts& row) {
   ListColumns& columns = rows.columns;
-  row = fields_of(*member_of(task, "data"), columns, rows.unread);
+  row = fields_of(*member_of(task, "data"), columns, rows.other_columns);
   const bool is_chosen = columns.is_given(ListField::kLabel);
   if (is_chosen && !row[ListField::kLabel].empty()) return;
   const json* annotations = member_of(task, "annotations");
@@ -173,7 +193,7 @@ void take_object(const json& object, int line, ListRows& rows) {
     if (const json* data = member_of(object, "data"); data != nullptr && data->is_object()) {
       take_task(object, rows, row);
     } else {
-      row = fields_of(object, rows.columns, rows.unread);
+      row = fields_of(object, rows.columns, rows.other_columns);
       if (row[ListField::kLabel].empty()) take_manifest_label(object, rows.columns, row);
     }
     row.add_to(rows, line);
@@ -194,59 +214,30 @@ void read_lines(std::string_view text, ListRows& rows) {
   }
 }
 
+// Where the list or object at the beginning of a JSON text ends.
+std::size_t end_of_value(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"')
+      while (++i < text.size() && text[i] != '"') i += text[i] == '\\' ? 1 : 0;
+    else if (text[i] == '[' || text[i] == '{')
+      ++depth;
+    else if ((text[i] == ']' || text[i] == '}') && --depth == 0)
+      return i + 1;
+  }
+  return text.size();
+}
+
 // The elements of a list, of which only one is in memory. `text` becomes that of an object.
 void read_elements(std::string text, ListRows& rows) {
+  const std::size_t end = end_of_value(text);
+  if (!trimmed(std::string_view(text).substr(end)).empty())
+    throw RowFault("has text after its list, '" +
+                   excerpt(std::string(trimmed(std::string_view(text).substr(end)))) + "'");
   rows.unit = "entry";
   int number = 0;
   parse_json_lists("{\"\":" + std::move(text) + "}",
                    [&](const std::string&, const json& row) { take_object(row, ++number, rows); });
-}
-
-// Datumaro, CVAT's "Datumaro 1.0": https://github.com/openvinotoolkit/datumaro
-void read_datumaro(const std::string& text, ListRows& rows) {
-  const json document = parse_json_lists(text, [](const std::string&, const json&) {});
-  const json* categories = member_of(document, "categories");
-  const json* by_label = categories == nullptr ? nullptr : member_of(*categories, "label");
-  const json* labels = by_label == nullptr ? nullptr : member_of(*by_label, "labels");
-  if (labels == nullptr || !labels->is_array() || member_of(document, "items") == nullptr)
-    throw RowFault(
-        "is neither rows (one JSON object on each line, or a list of them), nor a COCO file with "
-        "images, annotations and categories, nor Datumaro's with items and categories");
-  std::vector<std::string> names;
-  for (const json& label : *labels) {
-    const json* name = member_of(label, "name");
-    names.push_back(name == nullptr ? "" : text_of(*name, "name"));
-  }
-  rows.unit = "entry";
-  rows.has_columns = false;
-  int number = 0;
-  parse_json_lists(text, [&](const std::string& list, const json& item) {
-    if (list != "items") return;
-    ++number;
-    try {
-      RowTexts row;
-      const json* image = member_of(item, "image");
-      const json* path = image == nullptr ? nullptr : member_of(*image, "path");
-      if (path == nullptr) throw RowFault("has no \"path\" of an \"image\"");
-      row[ListField::kPath] = text_of(*path, "path");
-      if (const json* annotations = member_of(item, "annotations"); annotations != nullptr) {
-        std::string& found = row[ListField::kLabel];
-        for (const json& annotation : *annotations) {
-          const json* id = member_of(annotation, "label_id");
-          if (const json* type = member_of(annotation, "type"); type == nullptr || *type != "label")
-            throw RowFault("has an annotation of another kind than \"label\"");
-          if (id == nullptr || !id->is_number_unsigned() ||
-              id->get<std::uint64_t>() >= names.size())
-            throw RowFault("has a \"label_id\" without a name");
-          found += names[id->get<std::uint64_t>()] + kListedLabelEnd;
-        }
-        if (found.empty()) found = kNoListedLabels;
-      }
-      row.add_to(rows, number);
-    } catch (const RowFault& fault) {
-      rows.fault(number, fault.what());
-    }
-  });
 }
 
 // Whether the first line is a whole object, and others follow.
@@ -267,6 +258,7 @@ bool is_lines(std::string_view text) {
 
 void read_json_list(ListRows& rows) {
   std::string text = text_of_list(rows.context);
+  rows.has_marks = true;
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == text.npos) return;
   try {
@@ -275,7 +267,9 @@ void read_json_list(ListRows& rows) {
     else if (!has_extension(rows.context.root.filename().string(), ".json") || is_lines(text))
       read_lines(text, rows);
     else
-      read_datumaro(text, rows);
+      throw RowFault(
+          "is neither rows (one JSON object on each line, or a list of them), nor a COCO file with "
+          "images, annotations and categories");
   } catch (const JsonFault& fault) {
     rows.unit = "line";
     rows.fault(fault.line(), fault.what());
@@ -300,14 +294,12 @@ class OneJsonFile final : public FolderFiles {
 std::optional<Dataset> read_coco_list(const DatasetContext& context, const std::string& folder) {
   DatasetContext inside = context;
   inside.root = folder;
-  inside.is_indexed = false;
   std::vector<std::string> notes;
   std::optional<Dataset> set = read_coco(
       inside, OneJsonFile(inside, std::filesystem::absolute(context.root).string()), notes);
   if (!set) return set;
   set->root = context.root;
   set->folder = folder;
-  set->stamps.clear();
   return set;
 }
 

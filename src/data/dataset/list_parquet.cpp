@@ -7,12 +7,14 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/platform/installation.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/dataset/label_list.h"
 #include "data/image/image.h"
 
@@ -26,14 +28,22 @@ constexpr std::string_view kBytes = ".bytes";
 constexpr std::size_t kMaxNamed = 10;
 constexpr std::int64_t kMaxTextBytes = std::int64_t{2} << 30;  // of a column in a row group
 
+// The files of a list: one, or all in a folder.
+std::vector<std::string> files_of(const DatasetContext& context) {
+  return is_folder(context.root) ? find_packed_files(context).lists : std::vector<std::string>{""};
+}
+
 // Calls `use` with the file, and gives Arrow's faults the list's name.
 template <typename Use>
-void with_file(const DatasetContext& context, Use&& use) {
+void with_file(const DatasetContext& list, const std::string& name, Use&& use) {
   const ParquetModule& module = parquet_module(kRemedy);
+  const DatasetContext context{.root = path_of_archive(list, name), .name = list.name};
   std::unique_ptr<ParquetReader> file;
   try {
     file = module.open(context.root.string());
     use(*file);
+  } catch (const std::invalid_argument& fault) {
+    context.fail(std::string("it ") + fault.what() + ".");
   } catch (const RowFault&) {
     throw;
   } catch (const Error&) {
@@ -103,8 +113,12 @@ std::string struct_of_images(const std::vector<std::string>& columns,
 
 class Rows {
  public:
-  Rows(ParquetReader& file, ListRows& rows) : file_(file), rows_(rows) {
+  // The rows of `file` are of the set `set`; empty: of the one that their column says. `spool` gets
+  // the images.
+  Rows(ParquetReader& file, ListRows& rows, std::string_view set, std::optional<Spool>& spool)
+      : file_(file), rows_(rows), set_(set), spool_(spool) {
     rows.unit = "row";
+    rows.has_marks = true;
     std::vector<std::string> all = file.columns();
     images_ = struct_of_images(all, rows.context);
     if (!images_.empty()) rows.columns.field_of(images_);
@@ -113,7 +127,8 @@ class Rows {
       const std::optional<ListField> field = !images_.empty() && column == images_ + ".path"
                                                  ? ListField::kPath
                                                  : rows.columns.field_of(column);
-      if (!field && UnreadColumns::has_usual_name(column)) unread_.push_back(column);
+      if (!field && (OtherColumns::has_usual_name(column) || may_be_flag(column)))
+        unread_.push_back(column);
       if (!field || (*field == ListField::kPath && !column.starts_with(images_))) continue;
       if (std::ranges::count(fields_, *field) > 0)
         throw RowFault("has the column '" + column +
@@ -142,21 +157,31 @@ class Rows {
         if (bytes > std::min(kMaxTextBytes, (1 << 20) + rows * 4096))
           throw RowFault("has " + bytes_text(bytes) + " in the column '" + wanted_[i] + "' of " +
                          plural(rows, "row", "rows") + ", too many for paths and labels");
-    int number = 0;
-    file_.read(wanted_, [&](const Texts& texts) { add(texts, ++number); });
-    if (spool_) rows_.embed(spool_->take(), wanted_.back());
+    file_.read(wanted_, [&](const Texts& texts) { add(texts, ++rows_.num_read); });
   }
+  const std::string& images() const { return images_; }
 
  private:
   using Texts = std::vector<std::optional<std::string>>;
 
+  // Where no column has labels, all others may say of a class whether an image has it.
+  bool may_be_flag(const std::string& column) {
+    const std::vector<std::string> all = file_.columns();
+    const auto is_label = [&](auto& one) {
+      return rows_.columns.field_of(one) == ListField::kLabel;
+    };
+    return rows_.wants_flags() && column.find('.') == column.npos &&
+           std::ranges::count(all, column) == 1 && std::ranges::none_of(all, is_label);
+  }
+
   void add(const Texts& texts, int number) {
     ListedRow row{.line = number};
+    if (!set_.empty()) row[ListField::kSet] = set_;
     for (std::size_t i = 0; i < fields_.size(); ++i)
       if (texts[i]) row[fields_[i]] = *texts[i];
     for (std::size_t i = 0; i < unread_.size(); ++i)
       if (const std::optional<std::string>& text = texts[fields_.size() + i])
-        rows_.unread.see(unread_[i], *text);
+        rows_.other_columns.see(unread_[i], *text);
     if (images_.empty() || !texts.back()) return rows_.add(row);
     if (!spool_) spool_.emplace();
     const std::string& bytes = *texts.back();
@@ -175,22 +200,36 @@ class Rows {
   std::vector<ListField> fields_;    // of the columns that are read; without one for images
   std::vector<std::string> unread_;  // columns that may name sets
   std::vector<std::string> wanted_;
-  std::optional<Spool> spool_;
+  const std::string_view set_;
+  std::optional<Spool>& spool_;
 };
 
 }  // namespace
 
 void read_parquet_list(ListRows& rows) {
-  with_file(rows.context, [&](ParquetReader& file) { Rows(file, rows).read(); });
+  const std::vector<std::string> files = files_of(rows.context);
+  std::set<std::string> words;
+  for (const std::string& file : files) words.insert(word_of_name(file, kSetWords).word);
+  std::optional<Spool> spool;
+  std::string images;
+  for (const std::string& file : files)
+    with_file(rows.context, file, [&](ParquetReader& reader) {
+      const std::string word = words.size() > 1 ? word_of_name(file, kSetWords).word : "";
+      Rows of_file(reader, rows, word, spool);
+      of_file.read();
+      images = of_file.images() + std::string(kBytes);
+    });
+  if (spool) rows.embed(spool->take(), images);
 }
 
 OpenFile images_in_parquet(const DatasetContext& context, const std::string& column) {
   Spool spool;
-  with_file(context, [&](ParquetReader& file) {
-    file.read({column}, [&](const std::vector<std::optional<std::string>>& texts) {
-      if (texts[0]) spool.append(*texts[0]);
+  for (const std::string& name : files_of(context))
+    with_file(context, name, [&](ParquetReader& file) {
+      file.read({column}, [&](const std::vector<std::optional<std::string>>& texts) {
+        if (texts[0]) spool.append(*texts[0]);
+      });
     });
-  });
   return spool.take();
 }
 

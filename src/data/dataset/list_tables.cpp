@@ -76,7 +76,7 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
     for (std::size_t field = 0; field < kNumListFields; ++field)
       if ((*places)[field] < num_columns) row.fields[field] = fields[(*places)[field]];
     for (std::size_t i = 0; i < names.size(); ++i)
-      if (std::ranges::count(*places, i) == 0) rows.unread.see(names[i], fields[i]);
+      if (std::ranges::count(*places, i) == 0) rows.other_columns.see(names[i], fields[i]);
     rows.add(row);
   }
 }

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "data/archive/record_reader.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -41,17 +41,6 @@ class RecordWindow : public FileWindow {
   }
 };
 
-// The listed contents of a record file.
-struct RecordListing {
-  OpenFile file;
-  SampleTable images;  // `label` is an index into `labels`, or -1
-  std::vector<RawLabel> labels;
-  std::vector<bool> damaged;    // wrong checksum, for the records whose checksum was verified
-  FewNames several;             // records with several labels
-  std::size_t num_headers = 0;  // RecordIO: records of several numbers without an image
-  std::string note;
-};
-
 // Whether the record has a wrong checksum or is too large for an image.
 bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
   if (member.packing != ArchiveMember::Packing::kTfRecord) return false;
@@ -63,7 +52,7 @@ bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
 
 class RecordWalk {
  public:
-  RecordWalk(const RecordKeys& keys, RecordListing& listing, std::vector<std::uint64_t>* starts)
+  RecordWalk(const RecordKeys& keys, Listing& listing, std::vector<std::uint64_t>* starts)
       : keys_(keys), listing_(listing), starts_(starts), window_(listing.file) {}
 
   RecordFormat walk() {
@@ -75,6 +64,10 @@ class RecordWalk {
       if (starts_ != nullptr) starts_->push_back(at_);
       format == RecordFormat::kTfRecord ? visit_tfrecord() : visit_recordio();
     }
+    if (num_headers_ > 0)
+      listing_.notes.push_back(
+          "records of several numbers without an image: " + std::to_string(num_headers_) +
+          "; they are headers, and left out with their numbers");
     return *format;
   }
 
@@ -158,7 +151,7 @@ class RecordWalk {
   // RecordFault if it is right.
   template <typename Parse>
   void read_contents(ArchiveMember& member, const RecordView& view, Parse&& parse) {
-    const std::size_t number = listing_.images.size() + listing_.num_headers;
+    const std::size_t number = listing_.images.size() + num_headers_;
     RecordContents contents;
     bool damaged = false;
     try {
@@ -177,7 +170,7 @@ class RecordWalk {
       contents = {};
     }
     if (contents.is_header)
-      ++listing_.num_headers;
+      ++num_headers_;
     else
       add(member, view, contents, damaged);
   }
@@ -195,13 +188,17 @@ class RecordWalk {
     }
     const std::string name = formatted("%09zu", listing_.images.size()) + extension_of(kind);
     listing_.images.add(name, label_of(contents), &member);
-    listing_.damaged.push_back(damaged);
-    if (contents.has_several_labels()) listing_.several.add(name);
+    listing_.is_damaged.push_back(damaged);
+    if (contents.has_several_labels()) listing_.left_out.add(LeftOut::Kind::kSeveralLabels, name);
   }
 
   int label_of(const RecordContents& contents) {
-    RawLabel label{.text = contents.class_text, .is_written = contents.is_written};
-    if (!contents.labels.empty()) label.number = std::max<std::int64_t>(contents.labels[0], -1);
+    RawLabel label;
+    (contents.is_written ? label.text : label.name) = contents.class_text;
+    if (!contents.labels.empty() && contents.labels[0] >= 0) {
+      label.text = std::to_string(contents.labels[0]);
+      label.is_number = true;
+    }
     if (label == RawLabel{}) return -1;
     const auto [found, is_new] = ids_.emplace(label, static_cast<int>(listing_.labels.size()));
     if (is_new) listing_.labels.push_back(label);
@@ -209,10 +206,11 @@ class RecordWalk {
   }
 
   const RecordKeys& keys_;
-  RecordListing& listing_;
+  Listing& listing_;
   std::vector<std::uint64_t>* starts_;
   RecordWindow window_;
   std::uint64_t at_ = 0;
+  std::size_t num_headers_ = 0;  // RecordIO: records of several numbers without an image
   std::map<RawLabel, int> ids_;
 };
 
@@ -252,9 +250,9 @@ void compare_index(const DatasetContext& context, const fs::path& index,
                ". Remove it, since it is optional, or restore the matching one.");
 }
 
-RecordListing list_records(const DatasetContext& context, const std::string& file) {
+Listing list_records(const DatasetContext& context, const std::string& file) {
   OpenPacked open = open_packed(context, file, kRecordFileKind);
-  RecordListing listing;
+  Listing listing;
   listing.file = std::move(open.file);
   const fs::path index = path_of_archive(context, file).replace_extension(".idx");
   const bool has_index = !open.is_unpacked && is_there(index);
@@ -269,78 +267,31 @@ RecordListing list_records(const DatasetContext& context, const std::string& fil
   });
   // Of TFRecord it is another program's.
   if (has_index && format == RecordFormat::kRecordIo) compare_index(context, index, starts);
-  if (open.is_unpacked) listing.note = unpacked_note(context, file, listing.file) + ")";
+  if (open.is_unpacked) listing.notes.push_back(unpacked_note(context, file, listing.file) + ")");
   return listing;
-}
-
-// Collects the labels of all files, and returns the index of each by file and by its index there.
-std::vector<std::vector<int>> collect_labels(const DatasetContext& context,
-                                             const std::vector<std::string>& files,
-                                             const std::vector<RecordListing>& listings,
-                                             FoundLabels& found) {
-  std::map<RawLabel, int> known;
-  std::vector<std::vector<int>> indices(listings.size());
-  for (std::size_t f = 0; f < listings.size(); ++f)
-    for (const RawLabel& label : listings[f].labels) {
-      if (label.number < 0 && label.text.empty()) {  // a negative number
-        indices[f].push_back(-1);
-        continue;
-      }
-      const auto [place, is_new] = known.emplace(label, static_cast<int>(known.size()));
-      indices[f].push_back(place->second);
-      if (!is_new) continue;
-      found.labels.push_back(label);
-      found.places.push_back(quoted_path(path_of_archive(context, files[f]).filename()));
-    }
-  return indices;
 }
 
 // Of several labels, one cannot tell what they are; where each image has one class, the first is
 // it.
-void tell_several_labels(const DatasetContext& context, const std::vector<std::string>& files,
-                         const std::vector<RecordListing>& listings, Dataset& set) {
-  FewNames several;
+void refuse_several_labels(const DatasetContext& context, const std::vector<std::string>& files,
+                           const std::vector<Listing>& listings) {
+  if (context.records.task != TaskKind::kMultiLabel) return;
+  LeftOut all;
   for (std::size_t f = 0; f < files.size(); ++f)
-    several.add_all(files.size() == 1 ? "" : files[f] + "/", listings[f].several);
+    all.add_all(listings[f].left_out, files.size() == 1 ? "" : files[f] + "/");
+  const FewNames& several = all.of(LeftOut::Kind::kSeveralLabels);
   if (several.count() == 0) return;
-  if (context.records.task == TaskKind::kMultiLabel)
-    context.fail(plural(static_cast<long long>(several.count()), "record has", "records have") +
-                 " several labels, which may be classes or a 0 or 1 for each: " + several.quoted() +
-                 ". Give a list of the images that ends in .csv, .jsonl or .parquet, for --task "
-                 "multi-label.");
-  LeftOut left_out;
-  left_out.add_all(LeftOut::Kind::kSeveralLabels, several);
-  std::ranges::move(left_out.notes(), std::back_inserter(set.notes));
+  context.fail(plural(static_cast<long long>(several.count()), "record has", "records have") +
+               " several labels, which may be classes or a 0 or 1 for each: " + several.quoted() +
+               ". Give a list of the images that ends in .csv, .jsonl or .parquet, for --task "
+               "multi-label.");
 }
 
-// `indices` are those of collect_labels(), which become the labels of the samples.
-void add_images(const std::vector<std::string>& files, const std::vector<std::vector<int>>& indices,
-                std::vector<RecordListing>& listings, Dataset& set) {
-  std::size_t num_headers = 0;
-  for (std::size_t f = 0; f < files.size(); ++f) {
-    RecordListing& listing = listings[f];
-    num_headers += listing.num_headers;
-    const std::string folder = files.size() == 1 ? "" : files[f] + "/";
-    for (std::size_t i = 0; i < listing.images.size(); ++i) {
-      ArchiveMember member = *listing.images.member(i);
-      member.archive = static_cast<std::uint16_t>(f);
-      const int own = listing.images.label(i);
-      int label = own < 0 ? -1 : indices[f][static_cast<std::size_t>(own)];
-      // Unlabeled images are left out, so a bad image is given a class in order to be counted. A
-      // record without a label may be damaged, too; its checksum has not been verified yet.
-      if (!set.found.labels.empty() && label < 0 &&
-          (listing.damaged[i] || is_damaged_record(listing.file, member)))
-        label = 0;
-      set.samples.add(folder + std::string(listing.images.file_name(i)), label, &member);
-    }
-    set.archives.push_back({files[f], std::move(listing.file)});
-    if (!listing.note.empty()) set.notes.push_back(std::move(listing.note));
-    listing = {};
-  }
-  if (num_headers > 0)
-    set.notes.push_back(
-        "records of several numbers without an image: " + std::to_string(num_headers) +
-        "; they are headers, and left out with their numbers");
+// A record without a label may be damaged, too: its checksum has not been verified yet.
+void find_damaged(Listing& listing) {
+  for (std::size_t i = 0; i < listing.images.size(); ++i)
+    if (listing.images.label(i) < 0 && !listing.is_damaged[i])
+      listing.is_damaged[i] = is_damaged_record(listing.file, *listing.images.member(i));
 }
 
 }  // namespace
@@ -355,14 +306,15 @@ std::string extension_of(std::string_view kind) {
 
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files) {
   Dataset set = begin_packed(context, Dataset::Kind::kRecords, files);
-  std::vector<RecordListing> listings(files.size());
+  std::vector<Listing> listings(files.size());
   in_parallel(files.size(), kScanThreads,
               [&](std::size_t i) { listings[i] = list_records(context, files[i]); });
-  take_given_names(context, set);
-  tell_several_labels(context, files, listings, set);
-  const auto indices = collect_labels(context, files, listings, set.found);
-  add_images(files, indices, listings, set);
-  if (!set.found.labels.empty()) settle_labels(set, context.records.first_label);
+  read_given_names(context, set);
+  refuse_several_labels(context, files, listings);
+  const bool has_labels =
+      std::ranges::any_of(listings, [](auto& one) { return !one.labels.empty(); });
+  for (Listing& listing : listings) has_labels ? find_damaged(listing) : listing.is_damaged.clear();
+  join_listings(context, files, std::move(listings), set);
   take_source(context, set);
   return set;
 }

@@ -1,6 +1,7 @@
 // Decodes BMP (Microsoft, "Bitmap Storage") without a library, by Pillow's rules: palettes, run
-// lengths, bit fields, the headers of Windows and OS/2. Alpha is dropped. Pillow reads pixels of 4
-// and 8 bits wrongly if their palette begins as that of another depth's gray images; Kiln does not.
+// lengths, bit fields, the headers of Windows; OS/2's are refused. Alpha is dropped. Pillow reads
+// pixels of 4 and 8 bits wrongly if their palette begins as that of another depth's gray images;
+// Kiln does not.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,8 +16,8 @@ namespace {
 enum Compression : std::uint32_t { kNone = 0, kRuns8 = 1, kRuns4 = 2, kBitFields = 3 };
 
 constexpr std::size_t kHeaderBegin = 14;
-constexpr std::uint32_t kOldLength = 12;  // OS/2's first header, with 16-bit sides
-constexpr std::size_t kMasksBegin = 54;   // within the header, or after one of 40 bytes
+constexpr std::size_t kColorBytes = 4;   // of the palette
+constexpr std::size_t kMasksBegin = 54;  // within the header, or after one of 40 bytes
 
 using Color = std::array<std::uint8_t, 3>;   // red, green, blue
 using Masks = std::array<std::uint32_t, 4>;  // red, green, blue, alpha
@@ -29,7 +30,6 @@ struct Header {
   std::uint32_t compression = kNone;
   Masks masks{};
   std::uint32_t num_colors = 0;         // of the palette
-  std::size_t color_bytes = 4;          // of each color in the file
   std::size_t palette = 0, pixels = 0;  // where they begin in the file
 };
 
@@ -42,15 +42,10 @@ Header read_header(std::string_view bytes) {
   const std::uint32_t length = little32(bytes, kHeaderBegin);
   const std::size_t end = kHeaderBegin + length;
   require_bytes(bytes.size(), end, "BMP");
-  if (length == kOldLength) {
-    header.bits = little16(bytes, 24);
-    header.color_bytes = 3;
-  } else {
-    header.top_down = bytes[25] == '\xff';
-    header.bits = little16(bytes, 28);
-    header.compression = little32(bytes, 30);
-    header.num_colors = little32(bytes, 46);
-  }
+  header.top_down = bytes[25] == '\xff';
+  header.bits = little16(bytes, 28);
+  header.compression = little32(bytes, 30);
+  header.num_colors = little32(bytes, 46);
   header.palette = end;
   if (header.compression == kBitFields) {
     header.palette = std::max(end, kMasksBegin + 12);
@@ -60,7 +55,7 @@ Header read_header(std::string_view bytes) {
   }
   const bool indexed = header.bits <= 8;
   if (header.num_colors == 0 && indexed) header.num_colors = 1U << header.bits;
-  const std::size_t palette_bytes = indexed ? header.num_colors * header.color_bytes : 0;
+  const std::size_t palette_bytes = indexed ? header.num_colors * kColorBytes : 0;
   header.pixels = little32(bytes, 10);
   if (header.pixels == 0 || (header.pixels == end && indexed))
     header.pixels = header.palette + palette_bytes;
@@ -71,14 +66,14 @@ Header read_header(std::string_view bytes) {
 Palette read_palette(std::string_view bytes, const Header& header) {
   constexpr std::uint32_t kMaxColors = 65536;
   const std::uint32_t count = header.num_colors;
-  const std::size_t stored = (bytes.size() - header.palette) / header.color_bytes;
+  const std::size_t stored = (bytes.size() - header.palette) / kColorBytes;
   if (count > kMaxColors || std::min<std::size_t>(count, stored) > Palette().size())
     fail_unsupported("a palette of " + std::to_string(count) + " colors");
   Palette palette{}, gray{};
   for (std::size_t i = 0; i < gray.size(); ++i)
     gray[i].fill(static_cast<std::uint8_t>(count <= 2 && i > 0 ? 255 : i));
   for (std::uint32_t i = 0; i < std::min<std::size_t>(count, stored); ++i) {
-    const auto* color = bytes.data() + header.palette + i * header.color_bytes;
+    const auto* color = bytes.data() + header.palette + i * kColorBytes;
     for (std::size_t c = 0; c < 3; ++c) palette[i][c] = static_cast<std::uint8_t>(color[2 - c]);
   }
   const bool is_whole = count <= stored;
@@ -207,12 +202,14 @@ void decode_bmp(std::string_view bytes, ImagePart& part) {
 }
 
 ImageSize read_bmp_size(std::string_view bytes) {
-  constexpr std::array<std::uint32_t, 7> kLengths = {12, 40, 52, 56, 64, 108, 124};
+  constexpr std::array<std::uint32_t, 5> kLengths = {40, 52, 56, 108, 124};
+  constexpr std::array<std::uint32_t, 3> kLengthsOfOs2 = {12, 16, 64};
   const std::uint32_t length = little32(bytes, kHeaderBegin);
+  if (std::ranges::count(kLengthsOfOs2, length) > 0)
+    throw ImageFault("a BMP of OS/2 is not supported; save it as PNG, for example with `magick`");
   if (std::ranges::count(kLengths, length) == 0)
     fail_unsupported("a header of " + std::to_string(length) + " bytes");
   if (bytes.size() < 26) fail_in_header("BMP");
-  if (length == kOldLength) return checked_size(little16(bytes, 18), little16(bytes, 20));
   const std::uint32_t height = little32(bytes, 22);
   return checked_size(little32(bytes, 18), height >> 24 == 0xff ? 0 - height : height);
 }

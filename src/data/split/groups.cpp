@@ -14,6 +14,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/listing.h"
 #include "data/image/resample.h"
 
 namespace kiln {

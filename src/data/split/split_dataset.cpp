@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 
 namespace kiln {
 namespace {

@@ -56,10 +56,6 @@ constexpr std::uint64_t kMaxZeroBytes = 16 << 20;
 // The names that a tar's memory of them has room for, at about 50 bytes each.
 constexpr std::size_t kMaxNames = 1'000'000;
 
-RawLabel written(const std::string& text) {
-  return {.text = text, .is_written = true};
-}
-
 // Label files decide, by the rule of LabelFiles, as soon as one has come; before that, images have
 // the label of their folder. An image leaves once its own label file is there, the others of its
 // key when the key changes.
@@ -178,9 +174,9 @@ class TarRecords final : public RecordStream {
   // Lets the image go if its own label file is there. The rest of its key needs its name.
   void release(std::size_t i) {
     const std::string* own = labels_.own_label(images_[i].name);
-    if (own == nullptr || images_[i].label.is_written) return;
+    if (own == nullptr || !images_[i].label.text.empty()) return;
     StreamRecord& image = images_[i];
-    image.label = written(*own);
+    image.label.text = *own;
     complete_.push_back({image.name, std::exchange(image.bytes, {}), image.label});
     --num_waiting_;
     waiting_bytes_ -= complete_.back().bytes.size();
@@ -193,14 +189,14 @@ class TarRecords final : public RecordStream {
     const LabelFiles::Match match = labels_.match(names);
     for (std::size_t i = 0; i < images_.size(); ++i) {
       StreamRecord& image = images_[i];
-      if (image.label.is_written) continue;  // released
+      if (!image.label.text.empty()) continue;  // released
       const auto& [kind, label] = match.images[i];
       if (kind == ImageLabel::Kind::kBesidePhotograph) {
         left_out_.add(LeftOut::Kind::kBesidePhotograph, image.name);
         continue;
       }
       if (kind == ImageLabel::Kind::kGiven)
-        image.label = written(labels_.labels()[label]);
+        image.label.text = labels_.labels()[label];
       else if (has_labels_)
         image.fault = "it has no label file, but others have";
       else if (const std::optional<LeftOut::Kind> outside = label_by_folder(image)) {
@@ -233,7 +229,7 @@ class TarRecords final : public RecordStream {
     if (slash == inside.npos && num_by_folder_ > 0) return LeftOut::Kind::kRootImage;
     if (slash != inside.npos && inside.find('/', slash + 1) != inside.npos)
       return LeftOut::Kind::kDeepImage;
-    if (slash != inside.npos) image.label = {.text = std::string(inside.substr(0, slash))};
+    if (slash != inside.npos) image.label.name = inside.substr(0, slash);
     ++num_by_folder_;
     return {};
   }
@@ -280,10 +276,12 @@ class FramedRecords final : public RecordStream {
         }
         if (!parsed.name.empty()) image.name = parsed.name;
         image.bytes = std::move(parsed.bytes);
-        image.label.text = parsed.class_text;
+        image.label.name = parsed.class_text;
         if (parsed.has_several_labels) left_out_.add(LeftOut::Kind::kSeveralLabels, image.name);
-        if (!parsed.labels.empty())
-          image.label.number = std::max<std::int64_t>(parsed.labels.front(), -1);
+        if (!parsed.labels.empty() && parsed.labels.front() >= 0) {
+          image.label.text = std::to_string(parsed.labels.front());
+          image.label.is_number = true;
+        }
       } catch (const RecordFault& fault) {
         image.fault = fault.what();
       }
@@ -310,7 +308,7 @@ class FramedRecords final : public RecordStream {
     image.fault = label.fault;
     if (!image.fault.empty()) return;
     try {
-      image.label = {.text = manifest_label(label.bytes), .is_written = true};
+      image.label.text = manifest_label(label.bytes);
     } catch (const RecordFault& fault) {
       image.fault = fault.what();
     }

@@ -15,8 +15,8 @@
 
 #include "base/error.h"
 #include "data/archive/record_reader.h"
-#include "data/dataset/folder_entries.h"
-#include "data/dataset/found_labels.h"
+#include "data/dataset/labels.h"
+#include "data/dataset/listing.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
@@ -111,7 +111,7 @@ class RecordStream {
 // holds images with MXNet's header, or those of SageMaker's augmented manifests: an image, then its
 // label.
 //
-// Tars may follow one another. The class of an image is in its label file (found_labels.h), if the
+// Tars may follow one another. The class of an image is in its label file (listing.h), if the
 // stream has any, otherwise it is the image's folder, which lies beside that of the first image;
 // images elsewhere are left out as in an archive. The files of a key must follow each other.
 std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options,

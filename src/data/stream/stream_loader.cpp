@@ -159,9 +159,9 @@ void StreamSilence::judge(const std::string& name) {
   warn_(text + "; training is waiting for it");
 }
 
-ClassIds::ClassIds(const std::vector<std::string>& classes, int first, bool reads_numbers,
+ClassIds::ClassIds(const std::vector<std::string>& classes, int first, Numbers numbers,
                    std::string stream)
-    : first_(first), reads_numbers_(reads_numbers), stream_(std::move(stream)) {
+    : first_(first), numbers_(numbers), stream_(std::move(stream)) {
   for (std::size_t id = 0; id < classes.size(); ++id) {
     ids_.emplace(classes[id], static_cast<int>(id));
     if (is_class_number(classes[id]) &&
@@ -171,19 +171,22 @@ ClassIds::ClassIds(const std::vector<std::string>& classes, int first, bool read
 }
 
 int ClassIds::of(const RawLabel& label, const std::string& image) const {
-  if (label.text.empty() && label.number < 0)
+  if (label == RawLabel{})
     throw Error(ErrorCode::kNotLabeledDataset,
                 stream_ + ": the image '" + image +
                     "' has no label. Give a tar with a .cls file next to each image or a folder "
                     "for each class, or records with a label.");
+  if (const auto named = ids_.find(label.name); named != ids_.end()) return named->second;
   const auto named = ids_.find(label.text);
-  if (named != ids_.end() && !(label.is_written && reads_numbers_)) return named->second;
-  std::int64_t number = label.number;
-  if (label.is_written && (reads_numbers_ || !has_confusing_names_))
+  const bool is_line =
+      numbers_ != Numbers::kNames && (label.is_number || numbers_ == Numbers::kLines);
+  if (named != ids_.end() && !is_line) return named->second;
+  std::int64_t number = -1;
+  if (is_line || (numbers_ != Numbers::kNames && !has_confusing_names_))
     number = class_number(label.text);
   if (number >= first_ && static_cast<std::size_t>(number - first_) < ids_.size())
     return static_cast<int>(number - first_);
-  const std::string shown = label.text.empty() ? std::to_string(label.number) : label.text;
+  const std::string& shown = label.name.empty() ? label.text : label.name;
   const bool is_number = is_class_number(shown);
   throw Error(ErrorCode::kInvalidDataset,
               stream_ + ": the image '" + image + "' has the label '" + excerpt(shown) +
@@ -203,7 +206,7 @@ class StreamLoader::State {
         first_epoch_(first_epoch),
         steps_done_(steps_done),
         source_(plan_.path, plan_.records, watch_),
-        ids_(plan_.classes, plan_.records.first_label.value_or(0), plan_.reads_numbers,
+        ids_(plan_.classes, plan_.records.first_label.value_or(0), plan_.numbers,
              plan_.name + " '" + plan_.path + "'"),
         has_come_(plan_.classes.size()),
         reader_([this] { read(); }) {}
@@ -314,8 +317,9 @@ class StreamLoader::State {
       if (!source_.next(image.record)) break;
       const std::int64_t number = end.arrived++;
       if (number < beginning) {
-        hash.add(image.record.label.text);
-        hash.add(std::to_string(image.record.label.number));
+        const RawLabel& label = image.record.label;
+        hash.add(label.is_number || label.text.empty() ? label.name : label.text);
+        hash.add(label.is_number ? label.text : "-1");
         hash.add(image.record.bytes);
         if (number + 1 == beginning) end.beginning = hash.value();
       }

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/system.h"
-#include "data/dataset/found_labels.h"
+#include "data/dataset/labels.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/loader_threads.h"
 #include "data/stream/record_stream.h"
@@ -58,11 +58,13 @@ class StreamSilence {
 // Maps the labels of a stream to classes that are known in advance.
 class ClassIds {
  public:
-  // `first` is the number of the first class. With `reads_numbers`, written labels are numbers;
-  // otherwise they are names, or numbers where these cannot be confused. `stream` is its name in
-  // errors: "Training dataset '-'".
-  ClassIds(const std::vector<std::string>& classes, int first, bool reads_numbers,
-           std::string stream);
+  // What numbers are: the names of classes, as those of validation images without given names;
+  // lines of the classes; or lines in records, but in texts only where no class has such a name.
+  enum class Numbers { kNames, kLines, kLinesInRecords };
+
+  // `first` is the number of the first class. `stream` is its name in errors: "Training dataset
+  // '-'".
+  ClassIds(const std::vector<std::string>& classes, int first, Numbers numbers, std::string stream);
 
   // Throws Error kNotLabeledDataset if there is no label, kInvalidDataset if there is no such
   // class.
@@ -71,7 +73,8 @@ class ClassIds {
  private:
   std::unordered_map<std::string, int> ids_;
   int first_;
-  bool reads_numbers_, has_confusing_names_ = false;
+  Numbers numbers_;
+  bool has_confusing_names_ = false;
   std::string stream_;
 };
 
@@ -79,7 +82,7 @@ struct StreamPlan {
   std::string path;  // is_stream_path()
   std::string name;  // in errors: "Training dataset"
   std::vector<std::string> classes;
-  bool reads_numbers = false;  // as FoundLabels of the validation images
+  ClassIds::Numbers numbers = ClassIds::Numbers::kLinesInRecords;
   RecordOptions records = {};  // for TFRecord and RecordIO; an empty first_label means 0
   std::int64_t steps_per_epoch = 1;
   int batch_size = 1, batches_per_step = 1;

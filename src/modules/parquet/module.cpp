@@ -176,14 +176,26 @@ std::optional<std::string> text_at(const arrow::Array& values, std::int64_t i) {
     scalar = coded->GetEncodedValue();
     require(scalar.status());
   }
-  if (const auto* bytes = dynamic_cast<const arrow::BaseBinaryScalar*>(scalar->get()))
-    return bytes->value == nullptr ? std::nullopt : std::optional(std::string(bytes->view()));
+  const arrow::Type::type type = (*scalar)->type->id();
+  if (const auto* bytes = dynamic_cast<const arrow::BaseBinaryScalar*>(scalar->get())) {
+    if (bytes->value == nullptr) return std::nullopt;
+    if (arrow::is_string(type) && bytes->view().find(ParquetReader::kListEnd) != std::string::npos)
+      throw std::invalid_argument("has a text with control characters");
+    return std::string(bytes->view());
+  }
   if (const auto* list = dynamic_cast<const arrow::BaseListScalar*>(scalar->get())) {
     std::string text;
+    if (list->value != nullptr && list->value->length() > 1 &&
+        list->value->type_id() == arrow::Type::BOOL)
+      throw std::invalid_argument(
+          "has true or false for each class: write the names or the numbers of an image's classes, "
+          "each once");
     for (std::int64_t k = 0; list->value != nullptr && k < list->value->length(); ++k)
       text += text_at(*list->value, k).value_or("") + ParquetReader::kListEnd;
     return text.empty() ? std::string(1, ParquetReader::kListEnd) : text;
   }
+  if (arrow::is_nested(type))
+    throw std::invalid_argument("has a " + (*scalar)->type->name() + " instead of a text");
   return (*scalar)->ToString();
 }
 

@@ -51,7 +51,8 @@ class ParquetReader {
   virtual std::string metadata(const std::string& key) const = 0;
   // Calls `row` with the values of some of columns(), row by row: texts and bytes as they are,
   // others as Arrow writes them, nothing for null; those of a list with kListEnd after each, and
-  // kListEnd alone for an empty one. About 100 rows are in memory.
+  // kListEnd alone for an empty one. About 100 rows are in memory. Throws std::invalid_argument for
+  // a value that is no text.
   static constexpr char kListEnd = '\x1f';
   // Of each row group, the rows and the uncompressed bytes of one of columns().
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> groups(

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "base/text.h"
-#include "base/unicode_form.h"
+#include "base/names.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"

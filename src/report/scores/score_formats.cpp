@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
+#include "base/names.h"
 #include "base/url.h"
 #include "data/dataset/label_list.h"
 

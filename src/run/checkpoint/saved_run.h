@@ -10,7 +10,7 @@
 
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/image_index.h"
+#include "run/inputs/image_sizes.h"
 #include "store/model_directory.h"
 #include "train/state.h"
 

@@ -9,8 +9,8 @@
 #include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/list_columns.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/label_list.h"
+#include "data/dataset/notes.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
 #include "record/earlier_run.h"
@@ -221,17 +221,25 @@ void read_network(const NetworkConfig& config, Sources& sources) {
     sources.weights = read_weight_source(config.weights, config.model_name);
 }
 
+// read_labeled() and, `with_sizes`, what scan_sizes() finds.
+Dataset read_set(const DatasetContext& context, bool with_sizes) {
+  Dataset set = read_labeled(context);
+  if (with_sizes) scan_sizes(set, SizesWanted::kCommon);
+  return set;
+}
+
 // The images of --data-path. Those of a folder without labels get them from --labels, which is then
 // the list of the images, and no longer a file of corrections.
-Dataset read_all(const IndexUse& use, SplitConfig& options) {
+Dataset read_all(const RecordOptions& records, bool with_sizes, SplitConfig& options) {
   try {
-    return read_indexed_dataset(options.data_path, "Dataset", use);
+    return read_set({.root = options.data_path, .name = "Dataset", .records = records}, with_sizes);
   } catch (const Error& fault) {
     if (fault.code() != ErrorCode::kNotLabeledDataset || options.labels.empty()) throw;
   }
-  IndexUse labels = use;
+  DatasetContext labels{.root = std::exchange(options.labels, ""), .name = "--labels"};
+  labels.records = records;
   labels.records.list_roots.emplace_back("", options.data_path);
-  Dataset set = read_indexed_dataset(std::exchange(options.labels, ""), "--labels", labels);
+  Dataset set = read_set(labels, with_sizes);
   const std::size_t all = read_dataset(options.data_path, "Dataset").samples.size();
   if (all > set.samples.size())
     set.notes.push_back(grouped(static_cast<long long>(all - set.samples.size())) + " of " +
@@ -240,13 +248,12 @@ Dataset read_all(const IndexUse& use, SplitConfig& options) {
   return set;
 }
 
-// Fills in `train`, `valid` and `split`. Throws as read_indexed_dataset() and split_dataset() do.
+// Fills in `train`, `valid` and `split`. Throws as read_labeled() and split_dataset() do.
 void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanPlan& scan,
                        Sources& sources) {
   SplitConfig options = config.split;
-  Dataset all = read_all({.with_sizes = needs_sizes(config, sources),
-                          .records = of_sets(config.records, {"train", "valid"})},
-                         options);
+  Dataset all =
+      read_all(of_sets(config.records, {"train", "valid"}), needs_sizes(config, sources), options);
   SplitDataset split = split_dataset(std::move(all),
                                      {.fraction = options.all_train ? 0 : options.valid_fraction,
                                       .group_by = options.group_by,
@@ -271,26 +278,31 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   sources.train.notes = std::move(split.set.notes);
 }
 
-void read_validation(const DataConfig& config, IndexUse use, Sources& sources) {
-  use.records = of_sets(use.records, {"valid"});
-  use.contents = sources.valid.contents;
-  sources.valid = read_indexed_dataset(
-      use.contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
-      "Validation dataset", use);
+void read_validation(const DataConfig& config, bool with_sizes, Sources& sources) {
+  const std::filesystem::path contents = sources.valid.contents;
+  sources.valid =
+      read_set({.root = contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
+                .name = "Validation dataset",
+                .records = of_sets(config.records, {"valid"}),
+                .contents = contents},
+               with_sizes);
 }
 
 void read_both_datasets(const DataConfig& config, Sources& sources, Problems& problems) {
   const bool with_sizes = needs_sizes(config, sources);
-  const IndexUse use{.with_sizes = with_sizes, .records = of_sets(config.records, {"train"})};
   const bool is_stream = is_stream_path(config.train_path);
   if (!config.train_path.empty() && !is_stream)
-    problems.collect(
-        [&] { sources.train = read_indexed_dataset(config.train_path, "Training dataset", use); });
+    problems.collect([&] {
+      sources.train = read_set({.root = config.train_path,
+                                .name = "Training dataset",
+                                .records = of_sets(config.records, {"train"})},
+                               with_sizes);
+    });
   if (!config.valid_path.empty())
     problems.collect([&] {
-      read_validation(config, use, sources);
+      read_validation(config, with_sizes, sources);
       if (!sources.train.samples.empty() && !config.has_train_shard)
-        settle_labels(sources.train, sources.valid, config.records.first_label);
+        decide_labels(sources.train, sources.valid, config.records.first_label);
     });
   if (is_stream) sources.train = stream_dataset(config, sources.valid);
   sources.valid.exif = sources.train.exif;  // the training images decide for both

@@ -12,13 +12,13 @@
 #include "base/log.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/image_index.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/sampler.h"
 #include "data/split/split_dataset.h"
 #include "data/transform/image_pipeline.h"
 #include "data/transform/operations.h"
 #include "model/weights/weight_source.h"
+#include "run/inputs/image_sizes.h"
 #include "store/model_directory.h"
 
 namespace kiln {

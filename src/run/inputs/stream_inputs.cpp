@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/stream/record_stream.h"
 
 namespace kiln {
@@ -165,6 +165,17 @@ void refuse_split_of_stream(const std::string& path) {
            "' is a stream, which cannot be split: give --train-data-path and --valid-data-path.");
 }
 
+namespace {
+
+// What the numbers of a stream are, as those of the validation images.
+ClassIds::Numbers numbers_of(const Dataset& valid) {
+  using Numbers = ClassIds::Numbers;
+  if (valid.found.are_lines) return Numbers::kLines;
+  return valid.first_label ? Numbers::kNames : Numbers::kLinesInRecords;
+}
+
+}  // namespace
+
 StreamPlan stream_plan(const LoadingPlan& plan, const Sources& sources, const PixelPlan& pixels,
                        const Division& division) {
   RecordOptions records = plan.records;
@@ -172,7 +183,7 @@ StreamPlan stream_plan(const LoadingPlan& plan, const Sources& sources, const Pi
   return {.path = sources.train.root.string(),
           .name = sources.train.name,
           .classes = sources.train.classes,
-          .reads_numbers = sources.valid.found.reads_numbers,
+          .numbers = numbers_of(sources.valid),
           .records = std::move(records),
           .steps_per_epoch = division.steps_per_epoch,
           .batch_size = plan.batch_size,

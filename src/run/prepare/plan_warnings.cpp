@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "base/text.h"
-#include "data/dataset/image_index.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/split/groups.h"
 #include "run/checkpoint/image_hashes.h"
+#include "run/inputs/image_sizes.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/shared_sources.h"
 #include "train/schedule/catalogue.h"

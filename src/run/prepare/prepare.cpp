@@ -98,7 +98,7 @@ void check_sync_batch_norm(const RanksConfig& config, const Sources& sources) {
 }
 
 Dataset copy_of(const Dataset& set) {
-  Dataset copy = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
+  Dataset copy = dataset_of(to_bytes(set));
   copy.root = set.root;
   copy.name = set.name;
   open_archives(copy);

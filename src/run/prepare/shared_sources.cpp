@@ -14,8 +14,8 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/listing.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -164,11 +164,11 @@ void require_equal_sets(World& world, const Dataset& set) {
 }
 
 // Decides what the labels of all ranks' parts mean.
-void settle_labels_of_ranks(World& world, const DataConfig& config, Sources& sources) {
+void decide_labels_of_ranks(World& world, const DataConfig& config, Sources& sources) {
   const std::vector<FoundLabels> trains = world.gather(found_labels(sources.train)),
                                  valids = world.gather(found_labels(sources.valid));
   world.agree([&] {
-    settle_labels(trains, valids, static_cast<std::size_t>(world.rank()),
+    decide_labels(trains, valids, static_cast<std::size_t>(world.rank()),
                   config.records.first_label, sources.train, sources.valid);
   });
 }
@@ -265,9 +265,9 @@ void choose_part(World& world, const StreamConfig& config, const Dataset& train,
 
 // Replaces the list of images by rank 0's, without its root and name.
 void take_list_of_leader(World& world, Dataset& set) {
-  const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
+  const std::string bytes = world.broadcast(world.leads() ? to_bytes(set) : "");
   if (world.leads()) return;
-  Dataset taken = dataset_of(bytes, SetParts::kList);
+  Dataset taken = dataset_of(bytes);
   taken.contents = std::move(set.contents);
   set = std::move(taken);
 }
@@ -338,7 +338,7 @@ void require_same_data(World& world, const Dataset& set) {
 void share_sources(World& world, const DataConfig& config, Sources& sources, PixelPlan& pixels) {
   share_transformation(world, config, sources);
   if (config.has_train_shard) {
-    settle_labels_of_ranks(world, config, sources);
+    decide_labels_of_ranks(world, config, sources);
     if (!sources.transform) take_fit(config, sources, world.broadcast(pixels.train.fit), pixels);
     if (!sources.train.is_stream()) require_equal_sizes(world, pixels);
     if (config.has_valid_shard) return;

@@ -10,13 +10,12 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_index.h"
-#include "data/dataset/readers.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/listing.h"
+#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
+#include "run/inputs/image_sizes.h"
 #include "tools/commands.h"
 
 namespace kiln {

@@ -21,9 +21,8 @@
 #include "base/text.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/image_index.h"
 #include "data/dataset/image_source.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/notes.h"
 #include "data/split/groups.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
@@ -35,6 +34,7 @@
 #include "report/page/page.h"
 #include "report/scores/score_formats.h"
 #include "report/sinks.h"
+#include "run/inputs/image_sizes.h"
 #include "run/process/versions.h"
 #include "tools/commands.h"
 #include "tools/report/report_folder.h"
@@ -331,7 +331,9 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
     });
   problems.collect([&] {
     RecordOptions records = config.prediction.records;
-    if (!parts.predictors.empty()) records.task = parts.predictors.front().spec().task;
+    if (!parts.predictors.empty())
+      records.task =
+          task_of_labels(parts.predictors.front().spec().task, parts.predictors.front().labels());
     parts.set = read_every_image(config.data_path, "Images", records);
     tell_unused(records, parts.set);
   });

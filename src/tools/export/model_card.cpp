@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/platform/installation.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
+#include "base/names.h"
 #include "base/url.h"
 #include "record/run_summary.h"
 #include "tools/export/export.h"

@@ -17,15 +17,15 @@
 #include "base/tfrecord.h"
 #include "data/archive/archive.h"
 #include "data/archive/record_reader.h"
-#include "data/dataset/found_labels.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_index.h"
-#include "data/dataset/readers.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/labels.h"
+#include "data/dataset/listing.h"
+#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/image/unread_kind.h"
 #include "data/split/groups.h"
+#include "run/inputs/image_sizes.h"
 #include "tools/commands.h"
 #include "tools/convert/convert.h"
 
@@ -67,15 +67,13 @@ std::vector<long long> images_of_classes(const Dataset& set,
   return counts;
 }
 
-// Reads the folder back as its readers will, checks what they find, and writes its index.
-void write_index_of_shards(const Dataset& set, const std::vector<std::uint32_t>& order,
-                           const std::string& folder) {
-  Dataset made = read_labeled({.root = folder, .name = "Output", .is_indexed = true});
+// Reads the folder back as its readers will, and checks what they find.
+void check_shards(const Dataset& set, const std::vector<std::uint32_t>& order,
+                  const std::string& folder) {
+  const Dataset made = read_labeled_dataset(folder, "Output");
   if (made.classes != set.classes ||
       counts_by_class(made, made.classes.size()) != images_of_classes(set, order))
     throw InternalError("the shards do not match the packed images");
-  scan_sizes(made, SizesWanted::kCommon);
-  write_index(fs::path(folder) / kShardIndexName, made);
 }
 
 // "cat 400, dog 400"; for many classes the smallest and the largest number, "12 to 400".
@@ -410,7 +408,7 @@ int run(const PackConfig& config, Process& process) {
                     .order = order,
                     .format = config.format},
                    folder);
-  write_index_of_shards(set, order, config.output_path);
+  check_shards(set, order, config.output_path);
   log_result(config, set, order, packed, process.log);
   return 0;
 }

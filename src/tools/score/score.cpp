@@ -21,20 +21,20 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/platform/installation.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/unicode_form.h"
 #include "base/url.h"
-#include "data/dataset/image_index.h"
 #include "data/dataset/image_source.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/notes.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
 #include "record/run_summary.h"
 #include "record/training_record.h"
 #include "report/scores/score_file.h"
+#include "run/inputs/image_sizes.h"
 #include "tools/commands.h"
 #include "tools/score/scoring_progress.h"
 
@@ -540,7 +540,8 @@ const ScoreFormat* format_of(const std::string& output_path) {
 
 void open_images(const ScoreConfig& config, ScoreJob& job) {
   RecordOptions records = config.prediction.records;
-  if (job.predictor) records.task = job.predictor->spec().task;
+  if (job.predictor)
+    records.task = task_of_labels(job.predictor->spec().task, job.predictor->labels());
   if (config.data_paths.size() > 1)
     job.set = read_image_files(config.data_paths, "Images");
   else if (config.files_from.empty())

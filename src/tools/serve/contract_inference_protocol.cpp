@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/platform/installation.h"
-#include "base/unicode_form.h"
+#include "base/names.h"
 #include "tools/serve/contracts.h"
 
 namespace kiln {

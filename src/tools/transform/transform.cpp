@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/unused_options.h"
+#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/transform/operations.h"
 #include "run/inputs/sources.h"

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/folder_entries.h"
+#include "data/dataset/listing.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
 #include "report/console.h"

@@ -11,8 +11,7 @@
 #include "base/system_calls.h"
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_index.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
@@ -64,19 +63,6 @@ TEST_P(UnpackTest, MembersAreReadAndNoNamedFileRemains) {
   EXPECT_NE(set.notes[0].find(temporary_.path().string()), std::string::npos) << set.notes[0];
 }
 
-TEST_P(UnpackTest, AnIndexOfOneUnpacksItAgain) {
-  scratch_.put("a.tgz", compressed(tar_, GetParam()));
-  fs::last_write_time(scratch_ / "a.tgz", fs::file_time_type::clock::now() - std::chrono::hours(1));
-  for (int start = 0; start < 2; ++start) {
-    const Dataset set =
-        read_indexed_dataset(scratch_ / "a.tgz", "Data", {scratch_ / "index", false});
-    std::string bytes;
-    read_image_bytes(set, 1, bytes);
-    EXPECT_EQ(bytes, "y");
-    EXPECT_TRUE(fs::exists(scratch_ / "index"));
-  }
-}
-
 TEST_P(UnpackTest, TruncatedAndDamagedDataAreRefused) {
   const std::string good = compressed(tar_, GetParam());
   for (const std::size_t size : {4UL, good.size() / 2, good.size() - 1}) {
@@ -103,12 +89,11 @@ TEST_F(Unpacking, AStreamIsReadLikeTheFileThatItWas) {
     spool.append(bytes.substr(bytes.size() / 2));
     const OpenFile stream = spool.take();
     EXPECT_EQ(stream.size(), bytes.size());
-    const Dataset set = read_indexed_dataset(
-        scratch_ / "pipe", "Data",
-        {.file = scratch_ / "index", .records = {}, .contents = stream.path()});
+    const Dataset set =
+        read_labeled({.root = scratch_ / "pipe", .name = "Data", .contents = stream.path()});
     EXPECT_EQ(set.root, scratch_ / "pipe");
     EXPECT_EQ(set.classes, (std::vector<std::string>{"cat", "dog"}));
-    Dataset other = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);  // of another rank
+    Dataset other = dataset_of(to_bytes(set));  // of another rank
     other.contents = stream.path();
     open_archives(other);
     std::string image;

@@ -1,5 +1,5 @@
 // Images in tars and zips: the contents of good ones, and the errors of bad ones.
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 
 #include <gtest/gtest.h>
 

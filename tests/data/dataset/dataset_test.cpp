@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
+#include "data/dataset/notes.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

@@ -6,8 +6,7 @@
 
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_index.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 #include "peak_memory.h"
@@ -157,72 +156,6 @@ TEST_F(HostileDatasets, ClassNamesThatALineCannotHoldAreNotPacked) {
   }
 }
 
-// ---- the index ----
-
-class HostileIndex : public HostileDatasets {
- protected:
-  HostileIndex() {
-    for (const char* name : {"data/cat/1.png", "data/dog/2.png"})
-      scratch_.put(name, test::encode_png(test::plain(8, 8, 1, 2, 3)));
-    for (const char* name : {"data/cat", "data/dog"})
-      fs::last_write_time(scratch_ / name,
-                          fs::file_time_type::clock::now() - std::chrono::hours(1));
-  }
-  Dataset read_indexed() {
-    return read_indexed_dataset(scratch_ / "data", "Data", {.file = index_, .with_sizes = true});
-  }
-  void expect_rebuilt(const Dataset& bad) {
-    write_index(index_, bad);
-    const Dataset again = read_indexed();
-    ASSERT_EQ(again.samples.size(), 2U);
-    EXPECT_EQ(again.samples.label(0), 0);
-    EXPECT_EQ(again.classes.size(), 2U);
-    EXPECT_EQ(again.notes.size(), 1U);
-    EXPECT_EQ(counts_by_class(again, 2), (std::vector<long long>{1, 1}));
-    EXPECT_EQ(common_size({&again}), (ImageSize{8, 8}));
-  }
-  const fs::path index_ = scratch_ / "list.index";
-};
-
-TEST_F(HostileIndex, LabelsOutOfRangeAreDamage) {
-  for (const int label : {-1, -2, 2, INT32_MAX}) {
-    Dataset bad = read_indexed();
-    bad.samples.set_label(0, label);
-    bad.stamps.clear();
-    expect_rebuilt(bad);
-  }
-}
-
-TEST_F(HostileIndex, OneWithoutImagesOrClassesIsDamaged) {
-  const Dataset good = read_indexed();
-  Dataset bad = read_indexed();
-  bad.samples = {};
-  expect_rebuilt(bad);
-  bad.classes.clear();
-  expect_rebuilt(bad);
-}
-
-TEST_F(HostileIndex, ImpossibleSizesAreDamage) {
-  Dataset bad = read_indexed();
-  for (std::size_t i = 0; i < 2; ++i) bad.samples.set_size(i, {INT32_MAX, INT32_MAX});
-  expect_rebuilt(bad);
-}
-
-TEST_F(HostileIndex, SizesThatTheImagesDoNotHaveAreForgotten) {
-  Dataset bad = read_indexed();
-  for (std::size_t i = 0; i < 2; ++i) bad.samples.set_size(i, {10'000, 10'000});
-  expect_rebuilt(bad);
-}
-
-TEST_F(HostileIndex, ASparseFileIsNotRead) {
-  scratch_.put("list.index", "kiln-ix0");
-  fs::resize_file(index_, std::uint64_t{3} << 30);
-  EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U);
-  scratch_.put("list.index", "kiln-ix3");
-  fs::resize_file(index_, std::uint64_t{3} << 30);
-  EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U) << "larger than the limit";
-}
-
 // ---- lists ----
 
 TEST_F(HostileDatasets, SizesInAListThatNoImageHasAreIgnoredAndNamed) {
@@ -238,14 +171,6 @@ TEST_F(HostileDatasets, SizesInAListThatNoImageHasAreIgnoredAndNamed) {
   ASSERT_EQ(set.notes.size(), 1U);
   EXPECT_NE(set.notes[0].find("images.lst"), std::string::npos);
   EXPECT_NE(set.notes[0].find("line 1"), std::string::npos);
-  put("10000");
-  const IndexUse use{.file = scratch_ / "list.index", .with_sizes = true};
-  const Dataset wrong = read_indexed_dataset(scratch_.path(), "Data", use);
-  EXPECT_EQ(common_size({&wrong}), (ImageSize{8, 8}));
-  ASSERT_EQ(wrong.notes.size(), 1U);
-  EXPECT_NE(wrong.notes[0].find("images.lst"), std::string::npos);
-  put("8");
-  EXPECT_TRUE(read_indexed_dataset(scratch_.path(), "Data", use).notes.empty());
 }
 
 TEST_F(HostileDatasets, CocoTakesTheMemoryOfAnEntryAtATime) {

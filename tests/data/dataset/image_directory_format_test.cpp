@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

@@ -8,7 +8,7 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_source.h"
-#include "data/dataset/list_columns.h"
+#include "data/dataset/label_list.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
@@ -117,12 +117,6 @@ TEST_F(LabelList, JsonOfEveryKind) {
               "\"result\": []}]}]",
               {"dog/a.jpg=dog", "cat/a.jpg="},
               {.list_roots = {{"/data/local-files/?d=", scratch_.path().string()}}});
-  expect_rows("l.json",
-              "{\"categories\": {\"label\": {\"labels\": [{\"name\": \"cat\"}, {\"name\": "
-              "\"dog\"}]}},\n\"items\": [{\"id\": \"a\", \"image\": {\"path\": \"dog/a.jpg\"}, "
-              "\"annotations\": [{\"type\": \"label\", \"label_id\": 1}]}, {\"image\": {\"path\": "
-              "\"cat/a.jpg\"}, \"annotations\": [{\"type\": \"label\", \"label_id\": 0}]}]}",
-              two_);
 }
 
 TEST_F(LabelList, AnswersToSeveralQuestionsAreNotOneSetOfClasses) {
@@ -152,13 +146,17 @@ TEST_F(LabelList, AnswersToSeveralQuestionsAreNotOneSetOfClasses) {
 TEST_F(LabelList, AClassThatAnImageHasNotIsNoLabel) {
   const std::string head = "ImageID,Source,LabelName,Confidence\n";
   const RecordOptions named = {.columns = {{"path", "ImageID"}, {"label", "LabelName"}}};
-  expect_fault("l.csv", head + "dog/a.jpg,verification,dog,1\ncat/a.jpg,verification,dog,0\n",
-               {"line 3", "Confidence"}, named);
+  for (const char* zero : {"0", "0.0", "-0", "+0", "0e0"})
+    expect_rows("l.csv",
+                head + "dog/a.jpg,verification,dog,1\ncat/a.jpg,verification,dog," + zero + "\n",
+                {"dog/a.jpg=dog", "cat/a.jpg="}, named);
+  expect_fault("l.csv", head + "dog/a.jpg,verification,dog,high\n", {"line 2", "'high'"}, named);
   expect_rows("l.csv", head + "dog/a.jpg,verification,dog,1\ncat/a.jpg,machine,cat,0.04\n", two_,
               named);
   const std::string dog = "{\"path\": \"dog/a.jpg\", \"label\": \"dog\", \"confidence\": 1}\n";
   const std::string cat = "{\"path\": \"cat/a.jpg\", \"label\": \"cat\", \"Confidence\": 0";
-  expect_fault("l.jsonl", dog + cat + "}\n", {"line 2", "Confidence"});
+  expect_rows("l.jsonl", dog + cat + "}\n", {"dog/a.jpg=dog", "cat/a.jpg="});
+  expect_fault("l.jsonl", dog + cat + "x\"}\n", {"line 2"});
   expect_rows("l.jsonl", dog + cat + ".04}\n", two_);
 }
 
@@ -176,7 +174,7 @@ TEST_F(LabelList, CocoFilesAreListsToo) {
 TEST_F(LabelList, ClassesAreThoseOfFoldersOrNumbers) {
   EXPECT_EQ(read("l.csv", "dog/a.jpg,dog\ncat/a.jpg,cat\nother/f.jpg,Zebra\n").classes,
             (Texts{"Zebra", "cat", "dog"}));
-  EXPECT_EQ(read("l.csv", "dog/a.jpg,10\ncat/a.jpg,9\n").classes.size(), 10U);
+  EXPECT_EQ(read("l.csv", "dog/a.jpg,10\ncat/a.jpg,9\n").classes, (Texts{"9", "10"}));
   scratch_.put("names", "snake\ndog\ncat\n");
   const RecordOptions named{.classes_file = scratch_ / "names"};
   EXPECT_EQ(rows(read("l.txt", "dog/a.jpg 1\ncat/a.jpg 2\nother/f.jpg 0\n", named)),
@@ -213,7 +211,7 @@ TEST_F(LabelList, SetsGroupsAndWeights) {
   EXPECT_EQ(set.samples.group(1), 0U);
   EXPECT_EQ(set.samples.weight(0), 2);
   EXPECT_EQ(set.samples.weight(1), 0.5F);
-  const Dataset copy = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
+  const Dataset copy = dataset_of(to_bytes(set));
   EXPECT_EQ(copy.samples.weight(1), 0.5F);
   EXPECT_EQ(copy.image_root(), set.image_root());
   const Dataset part = part_of(set, {false, true, true});
@@ -275,7 +273,12 @@ TEST_F(LabelList, FaultsAreToldWithTheirLines) {
                "{\"source-ref\": \"dog/a.jpg\", \"x\": [1, 2], \"x-metadata\": {\"type\": "
                "\"groundtruth/image-classification-multilabel\"}}",
                {"line 1", "several labels", "--task multi-label"});
-  expect_fault("l.json", "{\"categories\": 1}", {"COCO", "Datumaro"});
+  expect_fault("l.json", "{\"categories\": 1}", {"COCO"});
+  expect_fault("l.json",
+               "{\"categories\": {\"label\": {\"labels\": [{\"name\": \"a\"}]}}, \"items\": "
+               "[{\"image\": {\"path\": \"dog/a.jpg\"}, \"annotations\": "
+               "[{\"type\": \"label\", \"label_id\": 0}]}]}",
+               {"COCO"});
   expect_fault("l.csv", "path,label\ndog/a.jpg,dog;cat\ncat/a.jpg,cat\n",
                {"1 fault", "line 2", "'dog;cat'", "--task multi-label"});
   expect_fault("l.csv", "path,label\ndog/a.jpg,dog;cat\ncat/a.jpg,dog; owl\n",
@@ -474,18 +477,65 @@ TEST_F(LabelList, ClassesThatLookAlikeAreNoted) {
   EXPECT_NE(notes.find("'cat\\u00a0'"), std::string::npos) << notes;
 }
 
-TEST_F(LabelList, NumbersBesideGivenNamesAreNotedWhereTheirOrderIsAnother) {
-  const auto notes = [&](const std::string& names) {
-    scratch_.put("names", names);
-    return notes_of(read("l.csv", "path,label\ncat/a.jpg,0\ndog/a.jpg,1\nother/f.jpg,2\n",
-                         {.classes_file = scratch_ / "names"}));
+TEST_F(LabelList, ColumnsOfZeroAndOneAreClasses) {
+  const std::string table =
+      "filename, cat, dog,age\ndog/a.jpg, 0, 1,1\ncat/a.jpg, 1, 0,5\nother/f.jpg,0,0,1\n";
+  const Texts expected = {"dog/a.jpg=dog", "cat/a.jpg=cat", "other/f.jpg="};
+  expect_rows("l.csv", table, expected, {.task = TaskKind::kMultiLabel});
+  expect_rows("l.csv", table, expected, {.columns = {{"label", "*"}}});
+  EXPECT_NE(notes_of(read("l.csv", table)).find("--task multi-label"), std::string::npos);
+  expect_rows("l.jsonl",
+              "{\"path\": \"dog/a.jpg\", \"cat\": false, \"dog\": true}\n"
+              "{\"path\": \"cat/a.jpg\", \"cat\": true, \"dog\": false}\n",
+              two_, {.task = TaskKind::kMultiLabel});
+}
+
+TEST_F(LabelList, GivenColumnsGoBeforeUsualNames) {
+  const std::string table = "path,label,split\ndog/a.jpg,a,train\ncat/a.jpg,b,x\n";
+  const Dataset set = read("l.csv", table, {.columns = {{"group", "split"}}});
+  EXPECT_EQ(set.samples.set(0), ListedSet::kNone);
+  EXPECT_TRUE(set.samples.has_groups());
+  EXPECT_EQ(read("l.csv", table, {.columns = {{"split", ""}, {"label", "split"}}}).classes,
+            (Texts{"train", "x"}));
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  for (const Pairs& columns :
+       {Pairs{{"path", "path"}, {"label", "path"}}, Pairs{{"label", "label"}, {"label", "path"}}})
+    expect_fault("l.csv", table, {"--columns"}, {.columns = columns});
+}
+
+TEST_F(LabelList, PathsAreThoseOfFilesThatAreThere) {
+  for (const char* path : {"dog\\a.jpg", "dog%2fa.jpg", "dog/%61.jpg"})
+    expect_rows("l.csv", "path,label\n" + std::string(path) + ",dog\n", {"dog/a.jpg=dog"});
+  scratch_.put("dog%2fa.jpg", "another");
+  expect_rows("l.csv", "path,label\ndog%2fa.jpg,dog\n", {"dog%2fa.jpg=dog"});
+  expect_rows("l.csv", "path,label\nC:\\set\\dog\\a.jpg,dog\n", {"dog/a.jpg=dog"},
+              {.list_roots = {{"C:/set/", scratch_.path().string()}}});
+}
+
+TEST_F(LabelList, NumbersAndOtherValuesOfJson) {
+  const auto of_labels = [](const std::string& one, const std::string& other) {
+    return "{\"path\": \"dog/a.jpg\", \"label\": " + one +
+           "}\n{\"path\": \"cat/a.jpg\", \"label\": " + other + "}\n";
   };
-  for (const char* names :
-       {"dog,1\ncat,0\nfox,2\n", "1 dog\n2 fox\n0 cat\n", "3:fox\n1:cat\n2:dog\n"})
-    EXPECT_NE(notes(names).find("--classes"), std::string::npos) << names;
-  for (const char* names : {"0 cat\n1 dog\n2 fox\n", "cat\ndog\nfox\n", "cat 7\ndog 5\nfox 9\n",
-                            "cat,1\ndog,2\nfox,3\n"})
-    EXPECT_EQ(notes(names), "") << names;
+  expect_rows("l.jsonl", of_labels("true", "false"), {"dog/a.jpg=true", "cat/a.jpg=false"});
+  expect_rows("l.jsonl", of_labels("0.1", "0.10000000000000002"),
+              {"dog/a.jpg=0.1", "cat/a.jpg=0.10000000000000002"});
+  expect_fault("l.jsonl", of_labels("18446744073709551616", "18446744073709551617"), {"line 2"});
+  expect_fault("l.jsonl", of_labels("[true, false]", "[false, true]"), {"line 1", "each once"},
+               {.task = TaskKind::kMultiLabel});
+  expect_fault("l.jsonl", of_labels("\"a\\u001f\"", "\"b\""), {"line 1"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,a\x1f\n", {"line 2"});
+}
+
+TEST_F(LabelList, TextAfterAListIsRefused) {
+  const std::string list = "[{\"path\": \"dog/a.jpg\", \"label\": \"]}\"}]";
+  expect_rows("l.json", list + "\n", {"dog/a.jpg=]}"});
+  for (const char* more : {", \"x\": []", " x", "[]"})
+    expect_fault("l.json", list + more, {"after its list"});
+}
+
+TEST_F(LabelList, LinesMayEndWithACarriageReturn) {
+  expect_rows("l.csv", "path,label\rdog/a.jpg,dog\rcat/a.jpg,cat\r", two_);
 }
 
 TEST_F(LabelList, AKeyTwiceIsRefused) {
@@ -493,11 +543,6 @@ TEST_F(LabelList, AKeyTwiceIsRefused) {
                     twice = R"({"path": "dog/a.jpg", "label": "dog", "label": "cat"})";
   expect_fault("l.jsonl", row + "\n" + twice + "\n", {"line 2", "'label' twice"});
   expect_fault("l.json", "[" + row + "," + twice + "]", {"entry 2", "'label' twice"});
-  expect_fault("l.json",
-               R"({"categories": {"label": {"labels": [{"name": "cat"}, {"name": "dog"}]}},
-               "items": [{"image": {"path": "cat/a.jpg"}, "annotations":
-               [{"type": "label", "label_id": 0, "label_id": 1}]}]})",
-               {"entry 1 of 'items'", "'label_id' twice"});
 }
 
 TEST_F(LabelList, NamesDoNotDependOnTheSetsThatAreRead) {
@@ -533,7 +578,7 @@ TEST_F(LabelList, WhatHasNoClassIsNotWhatHasNoLabel) {
   scratch_.put("v.csv", "path,label\ncat/a.jpg,dog;bird\n");
   Dataset train = read_labeled_dataset(scratch_ / "l.jsonl", "Training dataset", several);
   Dataset valid = read_labeled_dataset(scratch_ / "v.csv", "Validation dataset", several);
-  const Error error = error_of([&] { settle_labels(train, valid, {}); });
+  const Error error = error_of([&] { decide_labels(train, valid, {}); });
   EXPECT_NE(error.message().find("'bird'"), std::string::npos) << error.message();
   // Where each image has one class by its form, so it has here.
   const Dataset folders = read_labeled_dataset(scratch_ / ".", "Data", several);

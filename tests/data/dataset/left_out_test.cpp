@@ -1,7 +1,7 @@
 // Files that are no images are named by their kinds.
 #include <gtest/gtest.h>
 
-#include "data/dataset/folder_entries.h"
+#include "data/dataset/listing.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_source.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
@@ -127,7 +127,7 @@ TEST_F(ListedArchive, ShardsSayThatTheyWereAnImageDirectory) {
   const Dataset set = read(shard, "", "folder/a.tar");
   EXPECT_TRUE(set.is_image_directory);
   EXPECT_TRUE(part_of(set, {true, false}).is_image_directory);
-  EXPECT_TRUE(dataset_of(to_bytes(set, SetParts::kList), SetParts::kList).is_image_directory);
+  EXPECT_TRUE(dataset_of(to_bytes(set)).is_image_directory);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "base/files.h"
 #include "base/mutate.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

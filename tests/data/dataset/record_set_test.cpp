@@ -10,7 +10,6 @@
 #include "data/archive/record_reader.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/image_index.h"
 #include "data/dataset/image_source.h"
 #include "data/image/image.h"
 #include "data/scratch_folder.h"
@@ -111,7 +110,7 @@ TEST_F(RecordSet, ManifestsHaveTheirLabelsAfterTheImages) {
   EXPECT_EQ(names.samples.file_name(0), "000000000.png");
   const Dataset numbers = read("a.rec", pair(png, "2") + recordio_record(jpeg) + pair(jpeg, "1"));
   EXPECT_EQ(numbers.classes, (Texts{"1", "2"}));
-  EXPECT_TRUE(numbers.found.reads_numbers);
+  EXPECT_TRUE(numbers.first_label);
   EXPECT_EQ(labels(numbers), (std::vector<int>{1, 0}));  // one image has no label
   EXPECT_EQ(image(numbers, 1), jpeg);
   EXPECT_EQ(read("a.rec", pair(png, "0") + recordio_record(jpeg)).samples.size(), 1U);
@@ -166,9 +165,7 @@ TEST_F(RecordSet, AFileOfNamesTellsWhereNumbersBegin) {
             (std::vector<int>{2, 0}));
   EXPECT_EQ(labels(read("a.rec", im2rec("a", 2) + im2rec("b", 0), names)),
             (std::vector<int>{2, 0}));
-  const Dataset unclear = read("a.rec", im2rec("a", 2) + im2rec("b", 1), names);
-  EXPECT_EQ(labels(unclear), (std::vector<int>{2, 1}));
-  ASSERT_EQ(unclear.notes.size(), 1U);
+  expect_fault("a.rec", im2rec("a", 2) + im2rec("b", 1), "--first-label 0", names);
   RecordOptions given = names;
   given.first_label = 1;
   const Dataset clear = read("a.rec", im2rec("a", 2) + im2rec("b", 1), given);
@@ -356,32 +353,6 @@ TEST_F(RecordSet, ALengthThatLooksCompressedIsNotUnpacked) {
   const Dataset set = read("a.tfrecord", bytes);
   EXPECT_TRUE(set.notes.empty());
   EXPECT_EQ(image(set, 0), image_bytes);
-}
-
-TEST_F(RecordSet, AnIndexRemembersTheOptions) {
-  scratch_.put("a.rec", im2rec("a", 3) + im2rec("b", 1));
-  fs::last_write_time(scratch_ / "a.rec", fs::file_time_type::clock::now() - std::chrono::hours(1));
-  const fs::path index = scratch_ / "index";
-  const auto read_with = [&](const RecordOptions& options) {
-    return read_indexed_dataset(scratch_ / "a.rec", "Data", {.file = index, .records = options});
-  };
-  EXPECT_EQ(read_with({}).classes, (Texts{"1", "2", "3"}));
-  const Dataset again = read_with({});
-  EXPECT_EQ(again.first_label, 1);
-  EXPECT_EQ(image(again, 0), "a");
-  EXPECT_EQ(again.notes, Texts{again.found.note});
-  const Dataset named = read_with(with_classes("cat\ndog\nelk\n"));
-  EXPECT_EQ(named.classes, (Texts{"cat", "dog", "elk"}));
-  ASSERT_EQ(named.notes.size(), 1U);
-  EXPECT_NE(named.notes[0].find("other options"), std::string::npos);
-  EXPECT_EQ(read_with(with_classes("a\nb\nc\n")).classes, (Texts{"a", "b", "c"}));
-  for (const char* names : {"x\ny\nz\n", "z\ny\nx\n"}) {
-    scratch_.put("classes.txt", names);
-    EXPECT_EQ(read_with({}).classes,
-              (Texts{std::string(1, names[0]), "y", std::string(1, names[4])}));
-  }
-  fs::remove(scratch_ / "classes.txt");
-  EXPECT_EQ(read_with({}).classes, (Texts{"1", "2", "3"}));
 }
 
 }  // namespace

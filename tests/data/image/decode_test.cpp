@@ -144,8 +144,12 @@ TEST(Decode, SaysWhatOfABmpIsNotRead) {
             "a BMP with 24 bits a pixel and compression 4 is not supported");
   EXPECT_EQ(fault_of(bmp_of(1, 1, 32, 3, std::string(16, 'x'))),
             "a BMP with such bit fields is not supported");
-  EXPECT_EQ(fault_of("BM" + std::string(12, '\0') + "\x10\0\0\0"s + std::string(20, '\0')),
-            "a BMP with a header of 16 bytes is not supported");
+  const auto with_header = [](char bytes) {
+    return fault_of("BM" + std::string(12, '\0') + bytes + std::string(71, '\0'));
+  };
+  EXPECT_EQ(with_header(44), "a BMP with a header of 44 bytes is not supported");
+  for (const char bytes : {12, 16, 64})
+    EXPECT_TRUE(contains(with_header(bytes), "OS/2")) << int{bytes};
   for (const std::string& runs : {""s, "\4"s, "\3\1"s, "\3\1\0\1"s, "\0\3\1\1"s, "\0\2\1"s})
     EXPECT_EQ(fault_of(bmp_of(4, 1, 8, 1, "12345678" + runs)), "BMP data ends early")
         << runs.size();

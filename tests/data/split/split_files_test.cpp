@@ -115,7 +115,7 @@ TEST(Labels, OfOtherClassesLeaveNoneOfThoseBefore) {
   set.found.labels = {{.text = "cat"}, {.text = "dog"}};
   set.found.ids = {0, 1};
   apply_labels("path,label\ncat/1.jpg,lion\n", "x", set);
-  const Dataset sent = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
+  const Dataset sent = dataset_of(to_bytes(set));
   EXPECT_EQ(sent.classes, (std::vector<std::string>{"cat", "dog", "lion"}));
   EXPECT_EQ(sent.samples.label(0), 2);
 }

@@ -8,7 +8,7 @@
 
 #include "base/system_calls.h"
 #include "base/text.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 

@@ -1,7 +1,6 @@
-// What is cached about a dataset between runs: its images and their sizes.
+// What the headers of a dataset's images say, and the size of the images of a run.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,37 +9,6 @@
 #include "data/dataset/dataset.h"
 
 namespace kiln {
-
-// The index of a dataset: a file with its list of images, so that the next run need not read the
-// folders again. It holds the result of read_labeled_dataset(), the image sizes once they have been
-// read, and a stamp of every folder and file that was read. Layout: kMagic, FNV-1a of the rest, the
-// rest; numbers as in memory. An index from a different build is rebuilt.
-//
-// Nothing is written into the dataset. The index is in the user's cache under a name derived from
-// the dataset's real path; only shards written by `kiln pack` contain their own.
-struct IndexUse {
-  // Where it is, for a dataset of any size; for tests and measurements. Empty: as above.
-  std::filesystem::path file = {};
-  bool with_sizes = false;  // also run scan_sizes() with kCommon
-  RecordOptions records = {};
-  std::filesystem::path contents = {};  // as in DatasetContext; such a set has no index
-};
-
-// As read_labeled_dataset(), but uses the index if it is current. A stale or damaged index is
-// rebuilt, with a note. The index is written atomically, so jobs that start together may share it.
-// It is not written to the cache for fewer than 1000 images, nor for a list (label_list.h), nor if
-// a file changed within the last two seconds, since its timestamp might not reveal a later change.
-Dataset read_indexed_dataset(const std::filesystem::path& root, const std::string& name,
-                             const IndexUse& use);
-
-// The index file in a folder of shards written by `kiln pack`.
-inline constexpr const char* kShardIndexName = ".kiln-shards";
-
-// $XDG_CACHE_HOME/kiln/NAME-HASH.index, else under ~/.cache; empty if neither is set.
-std::filesystem::path index_in_cache(const std::filesystem::path& root);
-
-// Throws Error kFailedToWriteOutputs.
-void write_index(const std::filesystem::path& file, const Dataset& set);
 
 // Image sizes are read from the headers, in parallel.
 

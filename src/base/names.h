@@ -1,7 +1,6 @@
-// Names that look alike but differ in bytes: an accent can be part of its letter (NFC, as most
-// systems write it) or follow it (NFD, as macOS does); letters may be small or capital, blanks of
-// other kinds or numbers, and some characters are not seen. They stay different names; messages
-// tell them apart. Names are UTF-8.
+// Names of classes and files, as messages show them. Names that look alike but differ in bytes stay
+// different names: an accent can be part of its letter (NFC, as most systems write it) or follow it
+// (NFD, as macOS does), and some characters are not seen. Names of classes are UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +17,14 @@ bool is_clean(std::string_view name);
 // UTF-8 escaped as \\xe9.
 std::string as_utf8(const std::string& name);
 
-// 'name' for a message; if one of `known` is the same name in another Unicode form: "'cafe\u0301'
-// (the same name as 'caf\u00e9' in another Unicode form: rename one)".
+// 'name' for a message; if it may look like one of `known`, both with escapes: "'cafe\u0301' (which
+// looks like 'caf\u00e9')".
 std::string quoted_among(const std::string& name, const std::vector<std::string>& known);
 // At most `most` of the names so, and the number of the rest.
 std::string quoted_among(const std::vector<std::string>& names,
                          const std::vector<std::string>& known, std::size_t most);
 
-// A note naming two of the names that look alike, and how many more do; empty if none do.
-std::string note_of_twins(const std::vector<std::string>& names);
+// A note with the first two classes that may look alike; empty if none do.
+std::string note_of_twins(const std::vector<std::string>& classes);
 
 }  // namespace kiln

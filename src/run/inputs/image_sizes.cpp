@@ -1,106 +1,17 @@
-#include "data/dataset/image_index.h"
+#include "run/inputs/image_sizes.h"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
-#include <stdexcept>
 
-#include "base/error.h"
-#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/label_list.h"
-#include "data/dataset/readers.h"
+#include "data/dataset/listing.h"
 #include "data/image/image.h"
 
 namespace kiln {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::string_view kMagic = "kiln-ixE";
-constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
-constexpr std::size_t kFewImages = 1000;
-constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // about 20 million images
-constexpr std::int64_t kSettledNs = 2'000'000'000;
-
-// True if the set satisfies what read_labeled_dataset() guarantees. An index may come with the
-// data, from anyone, so this must be checked.
-bool is_sound(const Dataset& set) {
-  if (set.samples.empty() || set.classes.empty()) return false;
-  const auto num_labels = static_cast<std::int64_t>(set.num_labels());
-  const auto is_inside = [](std::string_view name) { return fault_of_relative_path(name).empty(); };
-  for (std::size_t i = 0; i < set.samples.size(); ++i) {
-    const Sample item = set.samples[i];
-    if (item.label < 0 || item.label >= num_labels) return false;
-    if (item.size && !is_plausible(*item.size)) return false;
-    if (set.samples.member(i) == nullptr && !is_inside(item.file_name)) return false;
-  }
-  return std::ranges::all_of(set.archives, [&](const ImageArchive& archive) {
-    return archive.name.empty() || is_inside(archive.name);
-  });
-}
-
-std::optional<Dataset> parse(std::string_view bytes) {
-  if (bytes.size() < kHeaderBytes || !bytes.starts_with(kMagic)) return std::nullopt;
-  std::uint64_t hash = 0;
-  std::memcpy(&hash, bytes.data() + kMagic.size(), sizeof hash);
-  bytes.remove_prefix(kHeaderBytes);
-  if (fnv1a(bytes) != hash) return std::nullopt;
-  try {
-    Dataset set = dataset_of(bytes, SetParts::kWithSources);
-    if (is_sound(set)) return set;
-  } catch (const InternalError&) {
-  }
-  return std::nullopt;
-}
-
-// The set stored in `index`; empty if it cannot be read, or cannot be used, as `note` then says.
-std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, const fs::path& root,
-                                  std::string& note) {
-  std::string bytes;
-  try {
-    bytes = first_bytes(index, kMagic.size());
-    if (bytes == kMagic) bytes = read_file(index, kMaxIndexBytes);
-  } catch (const std::length_error&) {  // too large; the first bytes alone will not parse
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-  std::optional<Dataset> set = parse(bytes);
-  if (!set) {
-    note = "the index '" + index.string() + "' is damaged or from another version; it is rebuilt";
-    return std::nullopt;
-  }
-  if (set->read_with != reading_text(use.records) + text_beside(root)) {
-    note = "the index '" + index.string() +
-           "' was built with other options or class names; it is rebuilt";
-    return std::nullopt;
-  }
-  const std::vector<std::string> changed = changed_sources(root, set->stamps);
-  if (changed.empty()) return set;
-  note = "the index '" + index.string() + "' is out of date ('" +
-         (root / changed.front()).string() + "' has changed); it is rebuilt";
-  return std::nullopt;
-}
-
-// True if all sources could be read, and had not changed for a while when the scan began: a file
-// that changes during the scan may keep its timestamp. (A time in the future is a wrong clock's.)
-bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
-  return std::ranges::all_of(set.stamps, [&](const SourceStamp& stamp) {
-    return stamp.stamp != 0 && std::abs(scan_begin_ns - stamp.changed_ns) > kSettledNs;
-  });
-}
-
-// Creates the folder of an index. False if `file` is empty or that fails.
-bool make_folder_of(const fs::path& file) {
-  std::error_code fault;
-  return !file.empty() && (fs::create_directories(file.parent_path(), fault), !fault);
-}
 
 constexpr std::size_t kPrefixBytes = 64 * 1024;
 constexpr std::size_t kPortion = 64;   // images that a thread takes at a time
@@ -166,59 +77,6 @@ void forget_wrong_sizes(Dataset& set) {
 }
 
 }  // namespace
-
-fs::path index_in_cache(const fs::path& root) {
-  const fs::path cache = user_cache_folder();
-  if (cache.empty()) return {};
-  std::error_code fault;
-  const fs::path real = fs::weakly_canonical(root, fault);
-  if (fault) return {};
-  return cache / "kiln" /
-         formatted("%s-%016llx.index", real.filename().c_str(),
-                   static_cast<unsigned long long>(fnv1a(real.native())));
-}
-
-void write_index(const fs::path& file, const Dataset& set) {
-  const std::string body = to_bytes(set, SetParts::kWithSources);
-  const std::uint64_t hash = fnv1a(body);
-  std::string bytes(kMagic);
-  bytes.append(reinterpret_cast<const char*>(&hash), sizeof hash);
-  write_file_durably(file, bytes + body);
-}
-
-Dataset read_indexed_dataset(const fs::path& root, const std::string& name, const IndexUse& use) {
-  const std::int64_t begin_ns =
-      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  const bool has_index = use.contents.empty() && !is_label_list(root);
-  const fs::path file = !has_index                         ? fs::path()
-                        : !use.file.empty()                ? use.file
-                        : is_there(root / kShardIndexName) ? root / kShardIndexName
-                                                           : index_in_cache(root);
-  std::string note;
-  std::optional<Dataset> found = read_index(file, use, root, note);
-  const bool is_new = !found;
-  Dataset set = found ? std::move(*found)
-                      : read_labeled({.root = root,
-                                      .name = name,
-                                      .is_indexed = has_index,
-                                      .records = use.records,
-                                      .contents = use.contents});
-  set.root = root;
-  set.name = name;
-  set.exif = exif_of(set, use.records);
-  open_archives(set);
-  const bool grew = use.with_sizes && scan_sizes(set, SizesWanted::kCommon) > 0;
-  if (has_index && (is_new || grew) && is_settled(set, begin_ns)) {
-    try {
-      if (!use.file.empty() || is_there(file) ||
-          (set.samples.size() >= kFewImages && make_folder_of(file)))
-        write_index(file, set);
-    } catch (const Error&) {  // the next run reads the folders again
-    }
-  }
-  if (!note.empty()) set.notes.push_back(note);
-  return set;
-}
 
 std::size_t scan_sizes(Dataset& set, SizesWanted wanted) {
   set.sizes_with == set.exif ? forget_wrong_sizes(set) : forget_sizes(set);

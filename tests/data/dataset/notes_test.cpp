@@ -1,4 +1,4 @@
-#include "data/dataset/unused_options.h"
+#include "data/dataset/notes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-// The readers behind read_dataset() (dataset.h), and what they share. They throw Error
-// kInvalidDataset.
+// How datasets are read: the files of folders, archives and record files, label files, and the
+// readers behind read_dataset() (dataset.h), with what they share. Labels stay as they stand in the
+// data; what they mean is decided after it (labels.h). Readers throw Error kInvalidDataset.
 #pragma once
 
 #include <array>
@@ -9,18 +10,245 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "data/dataset/dataset.h"
+#include "data/image/unread_kind.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
 
-constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
+// ---- files, defined in folder_entries.cpp ----
+
+// An entry as the folder itself describes it: entries are not opened, and only links are resolved.
+struct FolderEntry {
+  // kLost: a broken or circular link. kOther: pipes, devices, sockets.
+  enum class Kind { kFile, kFolder, kLost, kOther };
+  std::string_view name;
+  Kind kind = Kind::kOther;  // of the target, for a link
+  bool may_be_link = false;  // false: definitely not a link
+};
+
+// The entries of a folder, sorted bytewise by name, without "." and "..".
+class FolderEntries {
+ public:
+  FolderEntries() = default;
+  // Throws std::filesystem::filesystem_error naming the path if the folder or a link in it cannot
+  // be read.
+  explicit FolderEntries(const std::filesystem::path& folder);
+
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+ private:
+  std::vector<char> names_;  // the entries point into it; moving the object keeps its address
+  std::vector<FolderEntry> entries_;
+};
+
+// For a scan: more threads than processors, since on network mounts they mostly wait.
+constexpr int kScanThreads = 16;
+
+// Whether a file or folder of this name, or any part of a path, is never data, wherever it is:
+// hidden ones, and what systems and programs leave behind: __MACOSX, .ipynb_checkpoints, @eaDir,
+// lost+found, .DS_Store, Thumbs.db, desktop.ini and ._*.
+bool is_never_data(std::string_view name);
+bool has_part_that_is_never_data(std::string_view path);
+
+// Whether the name ends in `extension`, which is lowercase, in any case.
+bool has_extension(std::string_view file_name, std::string_view extension);
+
+// Files are recognized by name, in any case, since opening each one would take too long.
+
+// One of image_extensions().
+bool has_image_extension(std::string_view file_name);
+
+// .zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.zst .tzst
+bool has_archive_extension(std::string_view file_name);
+
+// .tfrecord .tfrecords .tfrec .rec, or a shard number as in train-00000-of-01024; also with .gz
+bool has_record_name(std::string_view file_name);
+
+// Without all the extensions above: "train-00000-of-01024" for train-00000-of-01024.tar.gz.
+std::string_view packed_stem(std::string_view file_name);
+
+// "train" for train-00000-of-01024; empty if the name does not end like this.
+std::string_view numbered_set_name(std::string_view file_name);
+
+// A word of a name, and its other words, without numbers: "val" and "imagenet k" of
+// imagenet1k-val-00, "train" and "set" of Trainset. Words end at what is no letter, and before a
+// capital letter that follows a small one.
+struct WordOfName {
+  std::string word;  // in small letters; empty: there is none
+  std::string rest;
+};
+// Finds the first one of `words` in the name.
+WordOfName word_of_name(std::string_view name, std::span<const std::string_view> words);
+
+// What names of folders and files call the sets of a dataset.
+inline constexpr auto kSetWords =
+    std::to_array<std::string_view>({"train", "training", "trainval", "valid", "validation", "val",
+                                     "test", "testing", "dev", "eval", "evaluation", "holdout"});
+
+// The list of supported extensions, for the end of an error message.
+std::string image_names_advice();
+
+// What a folder or archive holds beside its images: counted, and the first of each kind named, so
+// that nothing is left out in silence.
+
+// Below, `prefix` completes the names in a folder or archive.
+
+// How many names there are, and the first few of them.
+class FewNames {
+ public:
+  void add(std::string name);
+  void add_all(const std::string& prefix, const FewNames& inside);
+
+  std::size_t count() const { return count_; }
+  // "'a', 'b', …".
+  std::string quoted() const;
+
+ private:
+  std::size_t count_ = 0;
+  std::vector<std::string> names_;
+};
+
+// Files that are no images by their names.
+class OtherFiles {
+ public:
+  void add(std::string_view path);
+  void add(const std::string& prefix, const OtherFiles& inside);
+  // Forgets those that are not photos or videos.
+  void keep_pictures() { groups_.erase(nullptr); }
+
+  // "3 files are HEIC photos, which Kiln does not read; convert them with `heif-convert`: 'a.HEIC',
+  // …" for each kind, then the files of other kinds.
+  std::vector<std::string> notes() const;
+  // Why there are no images: "no images", or the notes of photos and videos that are there instead.
+  std::string instead_of_images() const;
+
+ private:
+  std::map<const UnreadKind*, FewNames> groups_;  // nullptr: any other kind
+};
+
+class LeftOut {
+ public:
+  // In the order of the notes.
+  enum class Kind {
+    kLoop,
+    kBrokenLink,
+    kLinkOutside,
+    kRepeatedLink,
+    kEmptyFolder,
+    kDeepFolder,
+    kDeepImage,
+    kRootImage,
+    kRootData,
+    kRootLabels,
+    kListInside,
+    kBesidePhotograph,
+    kRepeatedName,
+    kSpareLabel,
+    kSeveralLabels,
+    kUnlisted,
+    kHiddenImage,
+    kDevice,
+    kNumKinds
+  };
+
+  void add(Kind kind, std::string name);
+  const FewNames& of(Kind kind) const { return kinds_[static_cast<std::size_t>(kind)]; }
+  void add_all(const LeftOut& other, const std::string& prefix);
+
+  // A sentence without a full stop for each kind, "2 links are broken …: 'a', 'b'", and then the
+  // notes of other_files.
+  std::vector<std::string> notes() const;
+
+  OtherFiles other_files;
+
+ private:
+  std::array<FewNames, static_cast<std::size_t>(Kind::kNumKinds)> kinds_;
+};
+
+// ---- label files, defined in label_files.cpp ----
+
+// Which label file belongs to which image is one rule for folders, archives, shards and streams,
+// stated in docs/formats.md ("Label files"). The key of a file is WebDataset's: its folder and its
+// file name up to the first dot.
+
+inline constexpr std::size_t kMaxLabelBytes = 256;
+
+// Ends in .cls, in any case.
+bool is_label_file(std::string_view name);
+// "set.v2/img" for "set.v2/img.final.00.png".
+std::string_view key_of(std::string_view name);
+// "set.v2/img.final.00" for "set.v2/img.final.00.png".
+std::string_view without_extension(std::string_view name);
+
+// Why label files cannot be used, as a clause that names them.
+class LabelFault : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The label in a file's text: one line, without a byte-order mark and blanks around it. Throws
+// LabelFault if that is empty, too long, or more than a line.
+std::string label_in(std::string_view file_name, std::string_view text);
+
+// What a set's label files say about one of its images.
+struct ImageLabel {
+  enum class Kind {
+    kNone,             // its key has no label file
+    kGiven,            // `label`
+    kBesidePhotograph  // another image of its key is the photograph
+  };
+  Kind kind = Kind::kNone;
+  int label = -1;  // index into LabelFiles::labels()
+};
+
+// Collects the label files of a set, and then answers for its images.
+class LabelFiles {
+ public:
+  // Throws LabelFault if another file of this name has another label.
+  void add(std::string_view name, std::string_view text);
+  bool empty() const { return files_.empty(); }
+  // The distinct labels, in the order of their first file.
+  const std::vector<std::string>& labels() const { return labels_; }
+
+  // The label of the image's own file, X.cls for X.jpg; nullptr if there is none so far.
+  const std::string* own_label(std::string_view image) const;
+
+  struct Match {
+    std::vector<ImageLabel> images;  // in their order
+    std::vector<std::string> spare;  // names of the label files that no image has
+  };
+  // `images` are all of the set. Throws LabelFault, naming both files, if two label files claim one
+  // image with different labels.
+  Match match(const std::vector<std::string_view>& images) const;
+
+ private:
+  struct File {
+    std::string name;
+    int label = 0;
+  };
+
+  static constexpr std::size_t kNoFile = -1;
+  std::size_t file_named(std::string_view stem) const;
+  void require_agreement(std::string_view image, std::size_t own, std::size_t other) const;
+
+  std::vector<File> files_;
+  std::unordered_map<std::string, std::size_t> by_name_;  // without the extension
+  std::unordered_map<std::string, std::vector<std::size_t>> by_key_;
+  std::unordered_map<std::string, int> ids_;
+  std::vector<std::string> labels_;
+};
+
+// ---- readers ----
 
 struct DatasetContext {
   std::filesystem::path root;
@@ -28,17 +256,10 @@ struct DatasetContext {
   // Also read images next to and below class folders, without labels.
   bool every_image = false;
   bool is_for_training = false;  // as read_labeled() sets it
-  // For an index: sources are stamped, which lists the folders again.
-  bool is_indexed = false;
   RecordOptions records = {};
   // The bytes, if the root is a stream that has been read to its end; several tars may follow one
   // another in them.
   std::filesystem::path contents = {};
-
-  // stamp_of(), for an index.
-  SourceStamp stamp(const std::string& source) const {
-    return is_indexed ? stamp_of(root, source) : SourceStamp{.name = source};
-  }
 
   // "Training dataset 'PATH': `text`".
   [[noreturn]] void fail(const std::string& text,
@@ -96,12 +317,10 @@ class ListedFiles {
   // The whole text, without a byte-order mark. Throws as first_bytes() does, and std::length_error
   // if it is longer than `max_bytes`.
   virtual std::string read_text(const std::string& name, std::uint64_t max_bytes) const = 0;
-  // Of a file, or of the folder (""). Empty in an archive, which has its own.
-  virtual std::optional<SourceStamp> stamp(const std::string& name) const = 0;
   // Finds the images of the set, which are as in the list.
   virtual ListFaults find_images(Dataset& set) const = 0;
   // Calls `visit` with the other images, in no order.
-  virtual void for_each_unlisted(Dataset& set, const NameVisit& visit) const = 0;
+  virtual void for_each_unlisted(const Dataset& set, const NameVisit& visit) const = 0;
 };
 
 class FolderFiles : public ListedFiles {
@@ -111,40 +330,45 @@ class FolderFiles : public ListedFiles {
   std::vector<std::string> json_names() const override;
   std::string first_bytes(const std::string& name, std::size_t count) const override;
   std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
-  std::optional<SourceStamp> stamp(const std::string& name) const override {
-    return context_.stamp(name);
-  }
   ListFaults find_images(Dataset& set) const override;
-  // Goes through all folders, also those behind links that lead out of the root, once. Adds the
-  // stamps of those without listed images to the set.
-  void for_each_unlisted(Dataset& set, const NameVisit& visit) const override;
+  // Goes through all folders, also those behind links that lead out of the root, once.
+  void for_each_unlisted(const Dataset& set, const NameVisit& visit) const override;
 
  private:
   const DatasetContext& context_;
 };
 
-struct ArchiveListing;
+struct Listing;
 
 // `base` is the folder in the archive, with a trailing slash; empty: all of it. The listing must
 // outlive the object. find_images() opens the archive for the set, as `archive`.
 class ArchiveFiles final : public ListedFiles {
  public:
-  ArchiveFiles(const ArchiveListing& listing, std::string_view base, std::string archive);
+  ArchiveFiles(const Listing& listing, std::string_view base, std::string archive);
   bool holds(std::string_view name) const override { return find(name) != nullptr; }
   std::vector<std::string> json_names() const override;
   std::string first_bytes(const std::string& name, std::size_t count) const override;
   std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
-  std::optional<SourceStamp> stamp(const std::string&) const override { return std::nullopt; }
   ListFaults find_images(Dataset& set) const override;
-  void for_each_unlisted(Dataset& set, const NameVisit& visit) const override;
+  void for_each_unlisted(const Dataset& set, const NameVisit& visit) const override;
 
  private:
   const ArchiveMember* find(std::string_view name) const;
 
-  const ArchiveListing& listing_;
+  const Listing& listing_;
   std::string archive_;
   std::vector<std::pair<std::string_view, const ArchiveMember*>> members_;  // sorted by name
 };
+
+// Defined in dataset_files.cpp.
+
+// What a list means by the name of a file: the name as it is written, if there is such a file. If
+// not, its backslashes are separators; and if there is one then, what a URL escapes (%20) is
+// decoded.
+std::string meant_name(std::string name, const std::function<bool(const std::string&)>& is_there);
+
+// A text whose lines end with CR alone, with those of other lines.
+std::string with_line_feeds(std::string text);
 
 // Whether there is `_meta.yaml` or `images.lst`.
 bool is_image_directory(const ListedFiles& files);
@@ -163,10 +387,16 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
                                  std::vector<std::string>& notes);
 
 // Finds the samples among the files; the error names the first ten that are not there. `lines` (may
-// be empty) are the line numbers of the samples in `list`. Adds the folders' stamps to the set, and
-// a note of images that the list does not name.
+// be empty) are the line numbers of the samples in `list`. Adds a note of images that
+// the list does not name.
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context);
+
+// Defined in notes.cpp.
+
+// A note on written labels, and names of folders, that may be no class; empty if there are none, or
+// if classes are given.
+std::string note_of_missing_values(const Dataset& set);
 
 // Gives ids below the highest that no category has a name that no category has: "Others" as the
 // designer does or, where a category is called so, "Others (id 0)".
@@ -234,31 +464,42 @@ std::string samples_text(const Dataset& set);
 // The same for given contents of these images; empty ones are left out.
 std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images);
 
-// The images in an archive, or in a folder with label files.
-struct ArchiveListing {
-  OpenFile file;       // not open: a folder
-  SampleTable images;  // in the order of the archive; `label` is an index into `labels`, or -1
-  SampleTable others;  // the other files, until they have given the images labels
-  std::vector<std::string> labels;   // from label files
+// What an archive, a record file, or a folder with label files holds, before labels mean anything.
+struct Listing {
+  OpenFile file;                     // not open: a folder
+  SampleTable images;                // in order; `label` is an index into `labels`, or -1
+  SampleTable others;                // the other files, until they have given the images labels
+  std::vector<RawLabel> labels;      // distinct
   std::vector<std::string> classes;  // the lines of its own kClassesName; empty: there is none
+  std::vector<bool> is_damaged;      // of images without a label that are bad images; empty: none
   std::string unread_labels;         // names_of_unread_labels()
   LeftOut left_out;
   std::vector<std::string> notes;
 };
 
+// Adds the images of `files`, which are relative to the root and in order, to the set, with their
+// labels as they stand in set.found, and all else as close_listings() does.
+void join_listings(const DatasetContext& context, const std::vector<std::string>& files,
+                   std::vector<Listing> listings, Dataset& set);
+// Adds the files of listings and their notes to the set. Returns what was left out.
+LeftOut close_listings(const std::vector<std::string>& files, std::vector<Listing>& listings,
+                       Dataset& set);
+// An image of one of `count` files, with its file's number.
+void add_listed(const std::vector<std::string>& files, std::size_t file, const Listing& listing,
+                std::size_t image, Sample sample, Dataset& set);
+
 // Lists an open tar or zip as the folder that unpacking it would give, without labels; `may_go_on`
 // as in list_tar(). Throws ArchiveFault if it is damaged or truncated, a path leads out of it, or a
 // name appears twice with two contents; ImageFault, std::system_error.
-ArchiveListing list_open_archive(OpenFile file, bool may_go_on = false);
+Listing list_open_archive(OpenFile file, bool may_go_on = false);
 
 // A folder whose label files decide: the images of `listing`, relative to the root, get their
 // labels, and those beside a photograph are left out. Throws LabelFault.
-Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels,
-                         ArchiveListing listing);
+Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels, Listing listing);
 
 // Reads `archives`, which are relative to the root and in order; "" is the root itself. An archive
 // of an ImageDirectory or COCO folder is read by its list; it must be the only one. Where there are
-// label files (found_labels.h), these give an image's class as a number, a line of `classes.txt`
+// label files (listing.h), these give an image's class as a number, a line of `classes.txt`
 // next to the shards, or a name. Otherwise the class is the image's folder, one level below the
 // path that all images share. Without classes, or with `every_image`: every image, in the order of
 // the archives; images without a class have no label.
@@ -279,10 +520,10 @@ std::string extension_of(std::string_view kind);
 // For errors. Below, `archive` is a file of either kind, relative to the root; empty: the root.
 inline constexpr const char *kArchiveKind = "archive", *kRecordFileKind = "record file";
 
-// The archives and record files directly in the root, unless there are folders or images next to
-// them. A broken link among them is an error.
+// The archives, record files and Parquet files directly in the root, unless there are folders or
+// images next to them. A broken link among them is an error.
 struct PackedFiles {
-  std::vector<std::string> archives, records;
+  std::vector<std::string> archives, records, lists;  // lists: in Parquet
   LeftOut left_out;  // what else there is, but for files of class names and indexes of record files
 };
 PackedFiles find_packed_files(const DatasetContext& context);
@@ -336,15 +577,22 @@ inline constexpr std::string_view kImageDirectorySource = "ImageDirectory\n";
 // The file of this name beside the archives or record files.
 std::filesystem::path path_beside(const DatasetContext& context, const char* name);
 
-// What lies beside a single file, and decides what an index of it holds; empty for a folder, whose
-// stamps show it.
-std::string text_beside(const std::filesystem::path& root);
-
 // Sets is_image_directory as the kSourceName next to the files says.
 void take_source(const DatasetContext& context, Dataset& set);
 
+// Defined in labels.cpp.
+
 // Sets the names in set.found: those of --classes, or of classes.txt in the root, if there are any.
-void take_given_names(const DatasetContext& context, Dataset& set);
+void read_given_names(const DatasetContext& context, Dataset& set);
+// Puts the classes of a set whose labels are names into the order of --classes. Names that are not
+// in that file are an error.
+void order_by_given_names(const DatasetContext& context, Dataset& set);
+// Where a dataset has one class for each image: as --task says.
+void require_task(const RecordOptions& records, Dataset& set);
+// "a, b, …": the first ten.
+std::string few_of(std::vector<std::string> names);
+
+// Defined in dataset_files.cpp.
 
 // The lines of a file, without a byte-order mark, carriage returns and empty lines at the end: at
 // least one, all different. `shown` is the file's name in errors.

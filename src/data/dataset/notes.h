@@ -1,5 +1,4 @@
-// Options that were given and have no effect, because they are for data of another form. They are
-// said, so that nobody believes in them.
+// What a person should know of a dataset: the notes of all readers are written in notes.cpp.
 #pragma once
 
 #include <string>
@@ -8,6 +7,9 @@
 #include "data/dataset/dataset.h"
 
 namespace kiln {
+
+// Options that were given and have no effect, because they are for data of another form, are said,
+// so that nobody believes in them.
 
 // "--a, --b have no effect: `why`".
 std::string without_effect(const std::vector<std::string>& options, const std::string& why);
@@ -19,5 +21,9 @@ std::string note_of_unused(const RecordOptions& records, const std::vector<const
 
 // Adds it to the notes of the only set.
 void tell_unused(const RecordOptions& records, Dataset& set);
+
+// Which folder to give, if there are no labels because images are nested deeper than class folders,
+// as in the parent of train and val. Otherwise empty.
+std::string depth_advice(const Dataset& set);
 
 }  // namespace kiln

@@ -1,0 +1,388 @@
+#include "data/dataset/notes.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "data/dataset/label_list.h"
+#include "data/dataset/listing.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kUnusedName = "Others";  // the designer's, of ids without a category
+constexpr std::size_t kMaxNamed = 10;
+
+std::string note_of(const UnreadKind* kind, std::size_t count, bool is_one) {
+  const std::string files = grouped(static_cast<long long>(count)) + (is_one ? " file" : " files");
+  if (kind != nullptr)
+    return files + (is_one ? " is " : " are ") + std::string(is_one ? kind->one : kind->many) +
+           ", which Kiln does not read; " + advice_on(*kind, is_one);
+  return files + (is_one ? " does not have an image extension and is skipped"
+                         : " do not have an image extension and are skipped");
+}
+
+using Kind = LeftOut::Kind;
+
+struct Row {
+  const char *one, *many;
+};
+
+constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
+    {"link points to a folder above it and is skipped",
+     "links point to a folder above them and are skipped"},
+    {"link is broken or circular and is skipped", "links are broken or circular and are skipped"},
+    {"link leads out of the archive and is skipped",
+     "links lead out of the archive and are skipped"},
+    {"link points to a folder that is already included and is skipped",
+     "links point to folders that are already included and are skipped"},
+    {"folder without images is not a class", "folders without images are not classes"},
+    {"folder inside a class folder is skipped", "folders inside class folders are skipped"},
+    {"image in a folder inside a class folder is skipped",
+     "images in folders inside class folders are skipped"},
+    {"image next to the class folders is skipped", "images next to the class folders are skipped"},
+    {"list, archive or record file next to the class folders is not read",
+     "lists, archives and record files next to the class folders are not read"},
+    {"list next to the class folders names their images, which nevertheless have the names of the "
+     "folders as classes, unless the list is given as the data or as --labels",
+     "lists next to the class folders name their images, which nevertheless have the names of the "
+     "folders as classes, unless a list is given as the data or as --labels"},
+    {"list in the archive is not read: if it has the labels, unpack the archive and give the list",
+     "lists in the archive are not read: if one has the labels, unpack the archive and give it"},
+    {"image belongs to the sample of another image and is skipped",
+     "images belong to the sample of another image and are skipped"},
+    {"file is there twice with the same content, and is used once",
+     "files are there twice with the same content, and are used once"},
+    {"label file belongs to no image", "label files belong to no image"},
+    {"record has several labels, of which only the first is used",
+     "records have several labels, of which only the first is used"},
+    {"image is not in the list and is skipped", "images are not in the list and are skipped"},
+    {"image is skipped because the name begins with a dot",
+     "images are skipped because the name begins with a dot"},
+    {"entry is a pipe, socket or device and is skipped",
+     "entries are pipes, sockets or devices and are skipped"},
+}};
+
+// Whether the names are consecutive numbers, or dates.
+bool are_consecutive(const std::vector<std::string>& names) {
+  static const std::regex kDate("(19|20)[0-9]{2}[-_.]?(0[1-9]|1[0-2])([-_.]?[0-3][0-9])?"),
+      kNumber("[0-9]{1,18}");
+  const auto all_are = [&](const std::regex& form) {
+    return std::ranges::all_of(names, [&](auto& name) { return std::regex_match(name, form); });
+  };
+  if (all_are(kDate) || !all_are(kNumber)) return all_are(kDate);
+  std::set<std::int64_t> numbers;
+  for (const std::string& name : names) numbers.insert(std::stoll(name));
+  return numbers.size() == names.size() &&
+         *numbers.rbegin() - *numbers.begin() == std::ssize(names) - 1;
+}
+
+// The classes whose whole name is a set's.
+std::vector<std::string> set_names(const Dataset& set) {
+  std::vector<std::string> names;
+  for (const std::string& name : set.classes)
+    if (const WordOfName of_set = word_of_name(name, kSetWords);
+        !of_set.word.empty() && (of_set.rest.empty() || of_set.rest == "set"))
+      names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+// ---- what is left out ----
+
+void FewNames::add(std::string name) {
+  ++count_;
+  if (names_.size() < kMaxNamed) names_.push_back(std::move(name));
+}
+
+void FewNames::add_all(const std::string& prefix, const FewNames& inside) {
+  count_ += inside.count_;
+  for (const std::string& name : inside.names_)
+    if (names_.size() < kMaxNamed) names_.push_back(prefix + name);
+}
+
+std::string FewNames::quoted() const {
+  return "'" + joined(names_, "', '") + "'" + (count_ > names_.size() ? ", …" : "");
+}
+
+void OtherFiles::add(std::string_view path) {
+  groups_[unread_kind_of_name(path)].add(std::string(path));
+}
+
+void OtherFiles::add(const std::string& prefix, const OtherFiles& inside) {
+  for (const auto& [kind, names] : inside.groups_) groups_[kind].add_all(prefix, names);
+}
+
+std::vector<std::string> OtherFiles::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [kind, names] : groups_)
+    notes.push_back(note_of(kind, names.count(), names.count() == 1) + ": " + names.quoted());
+  std::rotate(notes.begin(), notes.begin() + (groups_.contains(nullptr) ? 1 : 0), notes.end());
+  return notes;
+}
+
+std::string OtherFiles::instead_of_images() const {
+  OtherFiles pictures = *this;
+  pictures.keep_pictures();
+  return pictures.groups_.empty()
+             ? "it contains no images"
+             : "it contains no images that Kiln reads: " + joined(pictures.notes(), "; ");
+}
+
+void LeftOut::add(Kind kind, std::string name) {
+  kinds_[static_cast<std::size_t>(kind)].add(std::move(name));
+}
+
+void LeftOut::add_all(const LeftOut& other, const std::string& prefix) {
+  other_files.add(prefix, other.other_files);
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind)
+    kinds_[kind].add_all(prefix, other.kinds_[kind]);
+}
+
+std::vector<std::string> LeftOut::notes() const {
+  std::vector<std::string> notes;
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+    const FewNames& names = kinds_[kind];
+    if (names.count() == 0) continue;
+    notes.push_back(grouped(static_cast<long long>(names.count())) + " " +
+                    (names.count() == 1 ? kRows[kind].one : kRows[kind].many) + ": " +
+                    names.quoted());
+  }
+  for (std::string& note : other_files.notes()) notes.push_back(std::move(note));
+  return notes;
+}
+
+// ---- options ----
+
+std::string without_effect(const std::vector<std::string>& options, const std::string& why) {
+  return joined(options, ", ") + (options.size() == 1 ? " has" : " have") + " no effect: " + why;
+}
+
+std::string note_of_unused(const RecordOptions& records, const std::vector<const Dataset*>& sets,
+                           std::vector<std::string> others) {
+  const auto is_list = [](const Dataset& set) { return set.kind == Dataset::Kind::kLabelList; };
+  struct Use {
+    const char* text;
+    bool is_given;
+    bool (*is_for)(const Dataset& set);
+  };
+  const Use uses[] = {
+      {"--columns (for lists of labels)", !records.columns.empty(), is_list},
+      {"--list-root (for lists of labels)", !records.list_roots.empty(), is_list},
+      {"--split-name (for lists of labels)", records.requires_sets && !records.list_sets.empty(),
+       is_list},
+      {"--record-keys (for record files)", records.keys != RecordKeys{},
+       [](const Dataset& set) { return set.kind == Dataset::Kind::kRecords || set.is_stream(); }},
+      {"--first-label (for labels that are numbers)", records.first_label.has_value(),
+       [](const Dataset& set) { return set.first_label || set.is_stream(); }}};
+  for (const Use& use : uses)
+    if (use.is_given && std::ranges::none_of(sets, [&](auto* set) { return use.is_for(*set); }))
+      others.emplace_back(use.text);
+  if (others.empty()) return "";
+  std::vector<std::string> forms;
+  for (const Dataset* set : sets)
+    if (std::string form = describe(set->kind); std::ranges::count(forms, form) == 0)
+      forms.push_back(std::move(form));
+  return without_effect(others, "the data are of the form " + joined(forms, " and "));
+}
+
+void tell_unused(const RecordOptions& records, Dataset& set) {
+  if (std::string note = note_of_unused(records, {&set}); !note.empty())
+    set.notes.push_back(std::move(note));
+}
+
+// ---- folders that may be no classes ----
+
+std::string names_of_unread_labels(const SampleTable& images, const std::string& prefix,
+                                   const std::function<bool(const std::string& name)>& is_file) {
+  constexpr std::size_t kLookedAt = 10, kNamed = 2;
+  constexpr std::string_view kImages = "images/", kLabels = "labels/";  // as YOLO has them
+  const std::size_t count = std::min(kLookedAt, images.size());
+  std::vector<std::string> found;
+  for (std::size_t k = 0; k < count && 2 * (k - found.size()) < count; ++k) {
+    const std::string image = prefix + std::string(images.file_name(k * images.size() / count));
+    std::string stem(without_extension(image)), other = stem;
+    if (const std::size_t at = other.rfind(kImages); at != other.npos)
+      other.replace(at, kImages.size(), kLabels);
+    const std::size_t before = found.size();
+    for (const char* ending : {".txt", ".json", ".xml"})
+      for (const std::string& text : {stem + ending, image + ending, other + ending})
+        if (found.size() == before && is_file(text)) found.push_back(text.substr(prefix.size()));
+  }
+  if (2 * found.size() <= count) return {};
+  found.resize(std::min(found.size(), kNamed));
+  return quoted_names(found, kNamed);
+}
+
+void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set) {
+  const bool are_named = !set.found.labels.empty() || !context.records.classes_file.empty();
+  if (names.empty() || are_named || !set.labeled()) return;
+  const std::string note =
+      "text files have the names of images, and probably their labels, which are not read (" +
+      names + "): the folders " + quoted_names(set.classes, 5) +
+      " are taken for the classes. Give a list of the images with their labels";
+  if (context.is_for_training && set.classes.size() > 1 && are_consecutive(set.classes))
+    context.fail(note + ". If the folders are the classes, name them in --classes FILE.",
+                 ErrorCode::kNotLabeledDataset);
+  set.notes.push_back(note);
+}
+
+FolderMeaning meaning_of_folders(const Dataset& set) {
+  // Of images, of what is known of their pixels, and of what else public datasets have.
+  constexpr auto kBesideSets = std::to_array<std::string_view>(
+      {"image",  "images",     "img",          "imgs",  "mask",         "masks",  "label",
+       "labels", "annotation", "annotations",  "extra", "unlabeled",    "query",  "gallery",
+       "meta",   "bounding",   "box",          "bbox",  "jpg",          "png",    "jpegimages",
+       "input",  "segmim",     "segmentation", "class", "object",       "trimap", "trimaps",
+       "ground", "truth",      "groundtruth",  "gt",    "segmentations"});
+  constexpr auto kParts = std::to_array<std::string_view>(
+      {"part", "fold", "batch", "split", "chunk", "shard", "subset", "images"});
+  const bool has_folders =
+      set.kind == Dataset::Kind::kClassFolders || set.kind == Dataset::Kind::kArchives;
+  if (!has_folders || set.classes.size() < 2 || !set.found.labels.empty())
+    return FolderMeaning::kClasses;
+  // In how many ways the names use the words, if that is all they differ in; otherwise 0.
+  const auto words_in_names = [&](std::span<const std::string_view> words) {
+    std::set<std::string> founds, rests;
+    for (std::string rest : set.classes) {
+      std::string found;
+      for (WordOfName next = word_of_name(rest, words); !next.word.empty();
+           next = word_of_name(rest, words)) {
+        found += next.word + " ";
+        rest = next.rest;
+      }
+      founds.insert(std::move(found));
+      rests.insert(std::move(rest));
+    }
+    return founds.contains("") || rests.size() > 1 ? 0 : founds.size();
+  };
+  std::vector<std::string_view> all(kSetWords.begin(), kSetWords.end());
+  all.insert(all.end(), kBesideSets.begin(), kBesideSets.end());
+  if (words_in_names(all) > 1) return FolderMeaning::kSets;
+  if (words_in_names(kSetWords) + words_in_names(kParts) == 1) return FolderMeaning::kParts;
+  const std::vector<std::string> names = set_names(set);
+  std::set<std::string> words;
+  for (const std::string& name : names) words.insert(word_of_name(name, kSetWords).word);
+  if (words.size() > 1) return FolderMeaning::kClassesAndSets;
+  const bool may_be_vehicle = words.contains("train");  // beside a bus
+  return words.empty() || may_be_vehicle ? FolderMeaning::kClasses : FolderMeaning::kClassesAndSet;
+}
+
+std::string note_of_folders(const Dataset& set) {
+  const FolderMeaning meaning = meaning_of_folders(set);
+  if (meaning == FolderMeaning::kClasses) return {};
+  if (meaning == FolderMeaning::kClassesAndSets || meaning == FolderMeaning::kClassesAndSet)
+    return "folders beside those of classes have the names of sets of a dataset (" +
+           quoted_names(set_names(set), 10) +
+           "): move them out, and give the classes of each set as --train-data-path and "
+           "--valid-data-path. If they are classes, name all in --classes FILE";
+  return "the folders have the names of " +
+         std::string(meaning == FolderMeaning::kSets ? "sets" : "parts") + " of a dataset (" +
+         quoted_names(set.classes, 10) +
+         "), and not of classes: put the images into one folder for each class, or give a list "
+         "with their labels. If these are the classes, name them in --classes FILE";
+}
+
+std::string depth_advice(const Dataset& set) {
+  if (set.kind != Dataset::Kind::kUnlabeledFolder) return "";
+  const auto folder_of = [](const Sample& image) {
+    return fs::path(image.file_name).parent_path();
+  };
+  const auto is_in_folder = [&](const Sample& image) { return !folder_of(image).empty(); };
+  const auto is_of_test = [](const fs::path& part) {
+    const std::string word = word_of_name(part.string(), kSetWords).word;
+    return !word.empty() && !word.starts_with("train");
+  };
+  // The example is no set to test with if there is another.
+  const SampleTable& samples = set.samples;
+  auto image = std::find_if(samples.begin(), samples.end(), [&](const Sample& one) {
+    const fs::path folder = folder_of(one);
+    return !folder.empty() && std::none_of(folder.begin(), folder.end(), is_of_test);
+  });
+  if (image == samples.end()) image = std::find_if(samples.begin(), samples.end(), is_in_folder);
+  if (image == samples.end()) return "";
+  for (const char* valid : kValidationFolders)
+    if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))
+      return "It holds two datasets: give --train-data-path '" + (set.root / "train").string() +
+             "' and --valid-data-path '" + (set.root / valid).string() + "'.";
+  const fs::path first = folder_of(*image);
+  const auto is_namesake = [&](const Sample& one) {
+    return folder_of(one).filename() == first.filename();
+  };
+  const auto is_elsewhere = [&](const Sample& one) { return folder_of(one) != first; };
+  if (first.has_parent_path() && std::all_of(samples.begin(), samples.end(), is_namesake) &&
+      std::any_of(samples.begin(), samples.end(), is_elsewhere))
+    return "Its images are all in folders named '" + first.filename().string() +
+           "': move them up by one folder, so that the folder of each image is its class, or "
+           "give a list with their labels.";
+  return "Its images are more than one folder deep: give the folder that contains the class "
+         "folders, such as '" +
+         (set.root / first.parent_path()).string() + "'.";
+}
+
+// ---- classes ----
+
+std::string note_of_missing_values(const Dataset& set) {
+  if (set.kind == Dataset::Kind::kCoco || set.kind == Dataset::Kind::kImageDirectory ||
+      !set.found.named_by.empty())
+    return {};
+  std::vector<std::string> found;
+  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
+  for (std::size_t id = 0; id < counts.size(); ++id)
+    if (counts[id] > 0 && is_missing_value(set.classes[id]))
+      found.push_back("'" + set.classes[id] + "' (" + plural(counts[id], "image", "images") + ")");
+  if (found.empty()) return {};
+  return "classes are named as programs write a missing value: " + few_of(std::move(found)) +
+         ". Leave these images out, or their labels empty, if they have no class, or name the "
+         "classes with --classes FILE";
+}
+
+void name_unused_ids(const std::vector<bool>& is_category, std::vector<std::string>& classes) {
+  const std::set<std::string> taken(classes.begin(), classes.end());
+  for (std::size_t id = 0; id < classes.size(); ++id) {
+    if (is_category[id]) continue;
+    classes[id] = kUnusedName;
+    if (taken.contains(kUnusedName)) classes[id] += " (id " + std::to_string(id) + ")";
+    while (taken.contains(classes[id])) classes[id] += "_";
+  }
+}
+
+std::string note_of_unused_ids(const std::vector<bool>& is_category,
+                               const std::vector<std::string>& classes, const std::string& file) {
+  std::vector<std::string> ranges;
+  std::size_t count = 0;
+  for (std::size_t id = 0; id < is_category.size();) {
+    std::size_t end = id;
+    while (end < is_category.size() && !is_category[end]) ++end;
+    if (end > id)
+      ranges.push_back(std::to_string(id) +
+                       (end == id + 1 ? "" : " to " + std::to_string(end - 1)));
+    count += end - id;
+    id = end + 1;
+  }
+  if (count == 0) return {};
+  const std::string& name = classes[std::ranges::find(is_category, false) - is_category.begin()];
+  return file + " has no category with id " + few_of(std::move(ranges)) + ": " +
+         std::to_string(count) + " of the " + std::to_string(is_category.size()) +
+         " classes have no images and are named '" + name +
+         (count > 1 && name != kUnusedName ? "' and so on" : "'") +
+         ". Number the categories from 0 without "
+         "gaps to be rid of them";
+}
+
+std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,
+                             const char* several) {
+  return list + std::to_string(count) + " " +
+         (count == 1 ? one + std::string(" repeats") : several + std::string(" repeat")) +
+         " an image, and " + (count == 1 ? "counts" : "count") + " once";
+}
+
+}  // namespace kiln
