@@ -21,6 +21,7 @@
 #include "data/loader/batch_loader.h"
 #include "data/split/groups.h"
 #include "record/run_summary.h"
+#include "run/inputs/image_sizes.h"
 
 namespace kiln {
 namespace {
