@@ -109,6 +109,8 @@ Settings Given::settings() const {
   for (const GivenValue& value : std::views::reverse(values)) {  // the first of a repeatable one
     Setting shown = value.setting;
     shown.text = without_secrets(shown.text);
+    const Option& option = *shown.option;  // one that is treated as given in any case says no more
+    if (option.is_implied && shown.text == option.default_text) shown.origin = Origin::kDefault;
     settings = settings.replaced(std::move(shown));
   }
   return settings;
