@@ -59,9 +59,13 @@ struct Looks {
   explicit Looks(const FoundLabels& part) {
     const bool has_names = has_given_names(&part);
     const Lines lines(has_names ? part.names : std::vector<std::string>());
-    for (const RawLabel& label : part.labels)
-      if (!part.are_names && (has_names || label.name.empty()))
-        (!looks_like_number(label) ? word : lines.of(label) >= 0 ? given : number) = &label;
+    for (const RawLabel& label : part.labels) {
+      if (part.are_names || (!has_names && !label.name.empty())) continue;
+      const RawLabel*& place = !looks_like_number(label) ? word
+                               : lines.of(label) >= 0    ? given
+                                                         : number;
+      if (place == nullptr) place = &label;
+    }
   }
   const RawLabel* word = nullptr;
   const RawLabel* number = nullptr;
@@ -281,6 +285,7 @@ class Classes {
         if (!numbers.empty() && !numbers.contains(name)) refuse_unnamed(part, name);
         const bool is_free = !part.are_names && !has_given_names(&part);
         const bool is_value = is_free && is_class_number(name);
+        if ((is_value ? number : word) != nullptr) continue;
         (is_value ? of_number : of_word) = &part;
         (is_value ? number : word) = &part.labels[i];
       }
