@@ -53,12 +53,15 @@ Rows<RecordOptions> record_rows() {
           "that suits all labels; an error if both do."),
       opt(&RecordOptions::keys, "record-keys", pairs("KEYS", parse_record_keys), kPaths,
           "Feature names in TFRecord files, if not image/encoded, image/class/label, "
-          "image/class/text and image/filename: image=KEY,label=KEY,text=KEY,name=KEY, or some of "
-          "these."),
+          "image/class/text and image/filename: some of image=KEY, label=KEY, text=KEY and "
+          "name=KEY, "
+          "with commas and no spaces between them."),
       opt(&RecordOptions::columns, "columns", pairs<Pairs>("KEYS", kColumns), kPaths,
           "Columns of a list of images, by name or, where it has no header, by number: "
-          "path=NAME,label=NAME,split=NAME,group=NAME,weight=NAME, or some of these. Nothing after "
-          "the = ignores a column. Default: usual names; see docs/data.md."),
+          "some of path=NAME, label=NAME, split=NAME, group=NAME and weight=NAME, with commas and "
+          "no "
+          "spaces between them. Nothing after the = ignores a column. Default: usual names; see "
+          "docs/data.md."),
       opt(&RecordOptions::list_roots, "list-root", pairs<Pairs>("DIR", kRoots), kPaths,
           "Folder of the relative paths in a list of images, instead of the list's. PREFIX=DIR: "
           "paths that begin with PREFIX, such as s3://bucket/, are in DIR; several with commas.")};

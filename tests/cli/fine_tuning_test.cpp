@@ -31,7 +31,7 @@ TEST(FineTuning, KnowsWhatWasAskedForAndIsNotUsual) {
   for (const Setting& setting : config.settings)
     if (is_unusual(setting)) unusual.push_back(setting.option->name);
   EXPECT_EQ(unusual, (Words{"untrained-model-path", "train-data-path", "valid-data-path",
-                            "trained-model-path", "momentum", "recipe"}))
+                            "trained-model-path", "recipe", "momentum"}))
       << "neither defaults nor what --recipe sets";
 }
 
