@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/platform/installation.h"
 #include "base/system.h"
+#include "cli/options.h"
+#include "cli/settings.h"
 #include "kiln_bench.h"
 #include "parallel/processors/processors.h"
 #include "run/prepare/rank_agreement.h"
@@ -62,7 +64,7 @@ void bench_collective(Words& words, Process& process) {
   world.agree([&] { device = choose_device(ranks.device, world.local_rank()); });
   bind_to_own_cores(world, device.numa_node);
   world.enter("measuring");
-  require_one_job(world, /*options=*/{}, device);
+  require_one_job(world, Settings(*find_command("train")), device);
   const std::unique_ptr<Communicator> communicator =
       join_communicator(world, ranks, "logs", device, process.log);
   Json json = {{"version", program_version()},

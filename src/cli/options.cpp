@@ -84,7 +84,7 @@ std::string entry(std::string name, const std::string& help) {
 po::options_description table(const std::string& title = "") {
   constexpr unsigned kLeastHelp = 46;  // columns
   const auto columns = static_cast<unsigned>(width());
-  return {title, columns, std::min(kLeastHelp, columns / 2)};
+  return {title, columns, std::min(kLeastHelp, columns * 3 / 5)};
 }
 
 void add_entry(po::options_description& table, const Option& option, bool all) {

@@ -347,7 +347,7 @@ class Labels(FlowTest):
                                   f"'{train}'", f"'{self.folder / 'z'}.", "0 to 2", "1 to 3", "3 classes")
                 self.assert_fails(self.both(train, make("u", [1, 2]), classes=self.names("a", "b", "c", "d"),
                                             trained_model_path=self.folder / "no"), 1, 18, "--first-label 0", "--first-label 1")
-                self.assert_fails(self.both(train, other, trained_model_path=self.folder / "no"), 1, 18, "'0'", "'1', '2' and '3'")
+                self.assert_fails(self.both(train, other, trained_model_path=self.folder / "no"), 1, 18, "'0'", "'1', '2', '3'")
                 self.assertEqual(self.counts(self.both(train, other, classes=self.names("0", "1", "2", "3"), first_label=0)),
                                  [("0", 0, 1), ("1", 2, 0), ("2", 2, 0), ("3", 4, 1)])
 

@@ -506,7 +506,7 @@ TEST_F(LabelList, GivenColumnsGoBeforeUsualNames) {
 TEST_F(LabelList, PathsAreThoseOfFilesThatAreThere) {
   for (const char* path : {"dog\\a.jpg", "dog%2fa.jpg", "dog/%61.jpg"})
     expect_rows("l.csv", "path,label\n" + std::string(path) + ",dog\n", {"dog/a.jpg=dog"});
-  scratch_.put("dog%2fa.jpg", "another");
+  scratch_.put("dog%2fa.jpg", "dog%2fa.jpg");
   expect_rows("l.csv", "path,label\ndog%2fa.jpg,dog\n", {"dog%2fa.jpg=dog"});
   expect_rows("l.csv", "path,label\nC:\\set\\dog\\a.jpg,dog\n", {"dog/a.jpg=dog"},
               {.list_roots = {{"C:/set/", scratch_.path().string()}}});
