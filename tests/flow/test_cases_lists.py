@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import unittest
 
 from flow import FlowTest, kiln, main
 

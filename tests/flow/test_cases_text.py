@@ -1,6 +1,5 @@
 """Cases of cases.md and hostile.md about text and paths: what leaves for people and services has no secret of a URL and no
 character that forges a line; paths that only a shell would have replaced; Parquet that needs more memory than there is."""
-import csv
 import http.server
 import json
 import os
@@ -8,7 +7,6 @@ import pathlib
 import pwd
 import re
 import resource
-import shlex
 import subprocess
 import sys
 import threading
