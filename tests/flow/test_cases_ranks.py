@@ -1,9 +1,7 @@
 """Reports of users of other trainers, and files from them, through the real program: several ranks."""
-import io
 import os
 import shutil
 import subprocess
-import tarfile
 
 from flow import KILN, FlowTest, kiln, main
 from forms import tar_of
