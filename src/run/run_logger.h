@@ -17,8 +17,8 @@
 #include "record/run_sink.h"
 #include "run/forecast.h"
 #include "run/predecessor.h"
-#include "run/prepare/repeat_file.h"
 #include "run/prepare/memory.h"
+#include "run/prepare/repeat_file.h"
 
 namespace kiln {
 

@@ -8,13 +8,11 @@ namespace {
 
 TEST(Names, ThoseThatLookAlikeAreShownWithEscapes) {
   // Letters with one mark and with two, kana, Hangul, Cyrillic; what is not seen.
-  const std::vector<std::pair<std::string, std::string>> pairs = {{"caf\u00e9", "cafe\u0301"},
-                                                                  {"x\u1ebf", "xe\u0302\u0301"},
-                                                                  {"\u304c", "\u304b\u3099"},
-                                                                  {"\ud55c", "\u1112\u1161\u11ab"},
-                                                                  {"\u0439", "\u0438\u0306"},
-                                                                  {"dog house", "dog\u00a0house"},
-                                                                  {"dog", "dog\u200b"}};
+  const std::vector<std::pair<std::string, std::string>> pairs = {
+      {"caf\u00e9", "cafe\u0301"}, {"x\u1ebf", "xe\u0302\u0301"},
+      {"\u304c", "\u304b\u3099"},  {"\ud55c", "\u1112\u1161\u11ab"},
+      {"\u0439", "\u0438\u0306"},  {"dog house", "dog\u00a0house"},
+      {"dog", "dog\u200b"}};
   for (const auto& [composed, other] : pairs) {
     EXPECT_NE(quoted_among(composed, {"dig", other}).find("\\u"), std::string::npos) << composed;
     EXPECT_EQ(quoted_among(composed, {"dig", composed}), "'" + composed + "'");

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <functional>
 
-#include "base/text.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "base/url.h"
 #include "data/dataset/label_list.h"
 

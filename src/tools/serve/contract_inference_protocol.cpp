@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
-#include "base/platform/installation.h"
 #include "base/names.h"
+#include "base/platform/installation.h"
 #include "tools/serve/contracts.h"
 
 namespace kiln {

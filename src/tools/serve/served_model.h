@@ -25,7 +25,7 @@ namespace kiln {
 
 // An image on its way to the network.
 struct PreparedImage {
-  BatchBuffer input;            // floats, or bytes for a GPU; nullptr: the image is bad
+  BatchBuffer input;                      // floats, or bytes for a GPU; nullptr: the image is bad
   std::vector<std::uint8_t> pixels = {};  // for a heat map
   Region picture = {};                    // of them: without padding
   std::string fault = {};                 // why it is bad, or what is damaged

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/names.h"
 #include "data/dataset/notes.h"
 #include "data/split/split.h"
 #include "run/inputs/sources.h"

@@ -195,8 +195,7 @@ TEST_F(ArchiveTest, ANameOfSeveralClassesIsOfNoImage) {
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
   EXPECT_EQ(read_dataset(scratch_.path(), "Data", {.first_label = 0}).samples.label(0), 1);
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "2"}}));
-  const Error error =
-      error_of([&] { read_dataset(scratch_.path(), "Data", {.first_label = 0}); });
+  const Error error = error_of([&] { read_dataset(scratch_.path(), "Data", {.first_label = 0}); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
   EXPECT_NE(error.message().find("'Others'"), std::string::npos) << error.message();
 }
