@@ -1,7 +1,6 @@
 #include "cli/given.h"
 
 #include <algorithm>
-#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -106,8 +105,8 @@ void Given::report_missing() {
 
 Settings Given::settings() const {
   Settings settings(command);
-  for (const GivenValue& value : std::views::reverse(values)) {  // the first of a repeatable one
-    Setting shown = value.setting;
+  for (auto value = values.rbegin(); value != values.rend(); ++value) {  // the first of several
+    Setting shown = value->setting;
     shown.text = without_secrets(shown.text);
     const Option& option = *shown.option;  // one that is treated as given in any case says no more
     if (option.is_implied && shown.text == option.default_text) shown.origin = Origin::kDefault;
