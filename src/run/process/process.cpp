@@ -1,6 +1,9 @@
 #include "run/process/process.h"
 
+#include <exception>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "base/platform/installation.h"
 #include "report/error_info.h"
@@ -9,6 +12,16 @@ namespace kiln {
 namespace {
 
 std::terminate_handler former_handler = nullptr;
+
+const auto kStarted = std::filesystem::file_time_type::clock::now();
+
+// Whether another rank of this job has reported its failure: what it caused here is no news. A rank
+// that was stopped wakes when the job is ended, and has not heard of it.
+bool is_reported(const std::optional<std::filesystem::path>& error_info, const World& world) {
+  std::error_code absent;
+  return error_info && world.rank() > 0 &&
+         std::filesystem::last_write_time(*error_info, absent) > kStarted && !absent;
+}
 
 void end_of_unhandled() {
   try {
@@ -25,7 +38,9 @@ void end_of_unhandled() {
 int tell_failure(const std::exception_ptr& failure,
                  const std::optional<std::filesystem::path>& error_info, World& world, Log& log) {
   FailureReport told = report_failure(failure);
-  if (!world.announce_failure(told.messages.front(), told.exit_code)) told.error_info.clear();
+  if (!world.announce_failure(told.messages.front(), told.exit_code) ||
+      is_reported(error_info, world))
+    told.error_info.clear();
   tell(told, error_info, log);
   return told.exit_code;
 }
