@@ -84,12 +84,17 @@ std::string entry(std::string name, const std::string& help) {
 po::options_description table(const std::string& title = "") {
   constexpr unsigned kLeastHelp = 46;  // columns
   const auto columns = static_cast<unsigned>(width());
-  return {title, columns, std::min(kLeastHelp, columns * 3 / 5)};
+  return {title, columns, std::min(kLeastHelp, columns / 2)};
 }
 
 void add_entry(po::options_description& table, const Option& option, bool all) {
-  add_row(table, option,
-          (all ? option.help : first_sentence(option.help) + ".") + facts(option, all));
+  std::string text = (all ? option.help : first_sentence(option.help) + ".") + facts(option, all);
+  // Boost breaks a long word, unless it begins a line.
+  std::size_t end = text.size();
+  for (std::size_t space = text.rfind(' '); space != text.npos;
+       end = space, space = text.rfind(' ', space - 1))
+    if (end - space > width() / 4) text[space] = '\n';
+  add_row(table, option, text);
 }
 
 std::string text_of(const po::options_description& table) {

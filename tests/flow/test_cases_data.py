@@ -6,7 +6,7 @@ import re
 import shutil
 
 from flow import FlowTest, kiln, main
-from test_cases import FormsTest
+from forms import FormsTest
 
 LABELS = ("circle", "square", "triangle")
 

@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/flow"))
 import test_record_files as record_files  # noqa: E402
 import test_labels as label_lists  # noqa: E402
-from test_cases import tar_of  # noqa: E402
+from forms import tar_of  # noqa: E402
 
 CLASSES = ("cat", "dog", "owl")
 PATIENCE = 60  # seconds for a command
