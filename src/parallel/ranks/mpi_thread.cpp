@@ -231,12 +231,7 @@ struct MpiThread::State {
       announce.swap(to_announce);
       code = abort_code;
     }
-    if (announce) {
-      messages->send_failure(announce->exit_code, announce->text);
-      const std::lock_guard lock(mutex);
-      announcement_sent = true;
-      changed.notify_all();
-    }
+    if (announce) messages->send_failure(announce->exit_code, announce->text);
     if (code) MPI_Abort(MPI_COMM_WORLD, *code);
   }
 
@@ -338,7 +333,6 @@ struct MpiThread::State {
   bool patient = false;
   std::vector<std::string> hosts;
   std::optional<RankFailure> to_announce;
-  bool announcement_sent = false;
   std::optional<bool> announced;      // result of announce_failure()
   std::optional<int> lowest_failure;  // of the other ranks
   std::optional<int> abort_code;
@@ -472,10 +466,6 @@ bool MpiThread::announce_failure(const std::string& text, int exit_code) {
   const auto lower_failed = [this] {
     return state_->lowest_failure && *state_->lowest_failure < state_->ranks.rank;
   };
-  // The half second counts from the moment at which the MPI thread has looked for what the others
-  // sent: a rank that was stopped for long wakes into a failure that another rank reports.
-  const auto sent = [&] { return state_->announcement_sent || lower_failed(); };
-  state_->changed.wait_for(lock, std::chrono::seconds(10), sent);
   state_->announced = !state_->changed.wait_for(lock, std::chrono::milliseconds(500), lower_failed);
   return *state_->announced;
 }
