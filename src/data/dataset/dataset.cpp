@@ -263,7 +263,7 @@ Dataset read_of_any_kind(const DatasetContext& context) {
                 : kind == RootKind::kList       ? read_label_list(context)
                                                 : read_folder_of_any_kind(context);
   if (!set.found.labels.empty())
-    decide_labels(set, context.records.first_label);
+    decide_labels(set, context.records.first_label, context.is_part);
   else if (!context.records.classes_file.empty())
     order_by_given_names(context, set);
   if (set.schema_json.empty()) set.schema_json = schema_text(set.classes);

@@ -136,13 +136,15 @@ std::string range_of(const FoundLabels& part) {
   return std::to_string(*numbers.begin()) + " to " + std::to_string(*numbers.rbegin());
 }
 
-// The only first number that suits all parts, each of which has numbers of lines.
-int only_first_number(const LabelParts& parts) {
+// The only first number that suits all parts, each of which has numbers of lines; 0 where both do
+// and `is_part`.
+int only_first_number(const LabelParts& parts, bool is_part) {
   const auto suits = [&](int first) {
     return std::ranges::all_of(parts, [&](auto* one) { return misfit(*one, first) == nullptr; });
   };
   const bool from_0 = suits(0), from_1 = suits(1);
   if (from_0 != from_1) return from_1 ? 1 : 0;
+  if (from_0 && is_part) return 0;
   const FoundLabels& part = *parts.front();
   if (from_0)
     refuse(part, "the labels are " + range_of(part) + ", and " + has_names(part) +
@@ -353,17 +355,19 @@ int LabelSets::label_of(std::vector<int> ids) {
   return known->second;
 }
 
-std::optional<int> first_number(const LabelParts& parts, std::optional<int> given) {
+std::optional<int> first_number(const LabelParts& parts, std::optional<int> given, bool is_part) {
   bool are_lines = false;
+  std::vector<Looks> all_looks;
   for (const FoundLabels* part : parts) {
-    const Looks looks(*part);
+    const Looks& looks = all_looks.emplace_back(*part);
     if (looks.word != nullptr && looks.number != nullptr)
       refuse_mixed(*part, *looks.word, *part, *looks.number);
     are_lines = are_lines || (has_given_names(part) && looks.number != nullptr);
   }
   LabelParts numbered;
-  for (FoundLabels* part : parts) {
-    const Looks looks(*part);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    FoundLabels* const part = parts[p];
+    const Looks& looks = all_looks[p];
     part->are_lines =
         are_lines && has_given_names(part) && (looks.number != nullptr || looks.given != nullptr);
     if (!part->are_lines) continue;
@@ -378,7 +382,7 @@ std::optional<int> first_number(const LabelParts& parts, std::optional<int> give
   for (const FoundLabels* part : numbered)
     if (const RawLabel* label = given ? misfit(*part, *given) : nullptr; label != nullptr)
       refuse_number(*part, *label);
-  return given ? *given : only_first_number(numbered);
+  return given ? *given : only_first_number(numbered, is_part);
 }
 
 LabelMeaning meaning_of(const LabelParts& parts, int first) {
@@ -455,8 +459,8 @@ FoundLabels found_labels(const Dataset& set) {
   return found;
 }
 
-void decide_labels(Dataset& set, std::optional<int> first_label) {
-  const std::optional<int> first = first_number({&set.found}, first_label);
+void decide_labels(Dataset& set, std::optional<int> first_label, bool is_part) {
+  const std::optional<int> first = first_number({&set.found}, first_label, is_part);
   apply(meaning_of({&set.found}, first.value_or(0)), 0, first, set.found, set);
 }
 
@@ -503,6 +507,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
     if (new_ids[id] >= 0 || is_named[id]) return;
     is_named[id] = true;
     const std::string& name = valid.classes[id];
+    if (lacking.size() >= kMaxNamed) return lacking.push_back(name);  // counted, and not shown
     lacking.push_back(quoted_among(name, train.classes));
     if (lacking.back() != "'" + printable(name) + "'") return;
     if (const std::string near = closest(name, train.classes); !near.empty())

@@ -104,8 +104,11 @@ using LabelParts = std::vector<FoundLabels*>;
 
 // Decides which labels are numbers of given classes (are_lines), and returns the number of the
 // first class: --first-label, if given, or the only one that all numbers of both sets suit. Empty:
-// there are no such numbers. Throws Error kInvalidDataset, as meaning_of() does, naming both sides.
-std::optional<int> first_number(const LabelParts& parts, std::optional<int> given);
+// there are no such numbers. Where 0 and 1 both suit, that is an error, unless `is_part`: the
+// labels are decided again with others, and 0 stands until then. Throws Error kInvalidDataset, as
+// meaning_of() does, naming both sides.
+std::optional<int> first_number(const LabelParts& parts, std::optional<int> given,
+                                bool is_part = false);
 
 // The classes of one dataset, of which `parts` may be on several ranks, after first_number().
 LabelMeaning meaning_of(const LabelParts& parts, int first);
@@ -115,7 +118,7 @@ LabelMeaning meaning_of(const LabelParts& parts, int first);
 // The labels of a set; of folders and lists whose labels are names, those of its classes.
 FoundLabels found_labels(const Dataset& set);
 // For one set, just read: its samples' labels are indices into found.labels.
-void decide_labels(Dataset& set, std::optional<int> first_label);
+void decide_labels(Dataset& set, std::optional<int> first_label, bool is_part);
 // Decides again for both sets of a run, and maps the classes of `valid` to those of `train`.
 void decide_labels(Dataset& train, Dataset& valid, std::optional<int> first_label);
 // The same where other ranks have parts of the sets. `trains` and `valids` are found_labels() of

@@ -256,6 +256,8 @@ struct DatasetContext {
   // Also read images next to and below class folders, without labels.
   bool every_image = false;
   bool is_for_training = false;  // as read_labeled() sets it
+  // One of two sets, or a rank's part: its labels are decided again together with the others.
+  bool is_part = false;
   RecordOptions records = {};
   // The bytes, if the root is a stream that has been read to its end; several tars may follow one
   // another in them.

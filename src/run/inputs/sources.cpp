@@ -228,24 +228,6 @@ Dataset read_set(DatasetContext context, bool with_sizes) {
   return set;
 }
 
-// The same of one of two sets, or of a rank's part, whose labels are decided again together with
-// the others: numbers that may count from 0 or from 1 are no fault of it alone.
-Dataset read_part(DatasetContext context, bool with_sizes) {
-  try {
-    return read_set(context, with_sizes);
-  } catch (const Error&) {
-    if (context.records.first_label) throw;
-    context.records.first_label = 0;
-    std::optional<Dataset> set;
-    try {
-      set = read_set(context, with_sizes);
-    } catch (const Error&) {  // it is the first fault that is reported
-    }
-    if (!set) throw;
-    return *std::move(set);
-  }
-}
-
 // The images of --data-path. Those of a folder without labels get them from --labels, which is then
 // the list of the images, and no longer a file of corrections.
 Dataset read_all(const RecordOptions& records, bool with_sizes, SplitConfig& options) {
@@ -299,12 +281,13 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
 void read_validation(const DataConfig& config, bool with_sizes, Sources& sources) {
   const std::filesystem::path contents = sources.valid.contents;
   const bool is_alone = is_stream_path(config.train_path) && !config.has_train_shard;
-  sources.valid = (is_alone ? read_set : read_part)(
-      {.root = contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
-       .name = "Validation dataset",
-       .records = of_sets(config.records, {"valid"}),
-       .contents = contents},
-      with_sizes);
+  sources.valid =
+      read_set({.root = contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
+                .name = "Validation dataset",
+                .is_part = !is_alone,
+                .records = of_sets(config.records, {"valid"}),
+                .contents = contents},
+               with_sizes);
 }
 
 void read_both_datasets(const DataConfig& config, Sources& sources, Problems& problems) {
@@ -313,11 +296,11 @@ void read_both_datasets(const DataConfig& config, Sources& sources, Problems& pr
   const bool is_alone = config.valid_path.empty() && !config.has_train_shard;
   if (!config.train_path.empty() && !is_stream)
     problems.collect([&] {
-      sources.train =
-          (is_alone ? read_set : read_part)({.root = config.train_path,
-                                             .name = "Training dataset",
-                                             .records = of_sets(config.records, {"train"})},
-                                            with_sizes);
+      sources.train = read_set({.root = config.train_path,
+                                .name = "Training dataset",
+                                .is_part = !is_alone,
+                                .records = of_sets(config.records, {"train"})},
+                               with_sizes);
     });
   if (!config.valid_path.empty())
     problems.collect([&] {
