@@ -28,7 +28,7 @@ bool has_given_names(const FoundLabels* part) {
   return !part->named_by.empty();
 }
 
-// Given names and the lines that they are in.
+// Given names, which must outlive it, and the lines that they are in.
 class Lines {
  public:
   explicit Lines(const std::vector<std::string>& names) {
@@ -57,8 +57,9 @@ bool looks_like_number(const RawLabel& label) {
 // that the data name themselves are neither.
 struct Looks {
   explicit Looks(const FoundLabels& part) {
+    static const std::vector<std::string> kNone;
     const bool has_names = has_given_names(&part);
-    const Lines lines(has_names ? part.names : std::vector<std::string>());
+    const Lines lines(has_names ? part.names : kNone);
     for (const RawLabel& label : part.labels) {
       if (part.are_names || (!has_names && !label.name.empty())) continue;
       const RawLabel*& place = !looks_like_number(label) ? word
