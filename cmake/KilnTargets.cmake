@@ -1,33 +1,33 @@
-# Helpers that every room's CMakeLists.txt uses.
+# Helpers that the CMakeLists.txt files of src/ and tests/ use.
 
 set(KILN_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND KILN_WARNINGS -Wno-restrict)  # g++ 12 sees it in its own std::string (GCC bug 105329)
 endif()
 
-# kiln_room(NAME SOURCES … [LINK …] [PRIVATE_LINK …]): one room of src/ as the static library kiln_NAME.
-function(kiln_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  add_library(kiln_${name} STATIC ${ROOM_SOURCES})
+# kiln_folder(NAME SOURCES … [LINK …] [PRIVATE_LINK …]): a folder of src/, or a part of one, as the static library kiln_NAME.
+function(kiln_folder name)
+  cmake_parse_arguments(FOLDER "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(kiln_${name} STATIC ${FOLDER_SOURCES})
   target_include_directories(kiln_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_compile_options(kiln_${name} PRIVATE ${KILN_WARNINGS})
-  target_link_libraries(kiln_${name} PUBLIC ${ROOM_LINK} PRIVATE ${ROOM_PRIVATE_LINK})
+  target_link_libraries(kiln_${name} PUBLIC ${FOLDER_LINK} PRIVATE ${FOLDER_PRIVATE_LINK})
 endfunction()
 
-# kiln_test(ROOM SOURCES … LINK …): the GoogleTest program of a room, kiln_ROOM_test. It is one test of CTest's: a process for each
+# kiln_test(NAME SOURCES … LINK …): the GoogleTest program of a target, kiln_NAME_test. It is one test of CTest's: a process for each
 # of its cases would spend five times as long on loading LibTorch.
-function(kiln_test room)
+function(kiln_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
-  add_executable(kiln_${room}_test ${TEST_SOURCES})
-  target_include_directories(kiln_${room}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_compile_options(kiln_${room}_test PRIVATE ${KILN_WARNINGS})
-  target_link_libraries(kiln_${room}_test PRIVATE ${TEST_LINK} GTest::gtest GTest::gtest_main)
+  add_executable(kiln_${name}_test ${TEST_SOURCES})
+  target_include_directories(kiln_${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_options(kiln_${name}_test PRIVATE ${KILN_WARNINGS})
+  target_link_libraries(kiln_${name}_test PRIVATE ${TEST_LINK} GTest::gtest GTest::gtest_main)
   # Four fifths of a unit's time is parsing the headers of LibTorch, GoogleTest and JSON: a dozen units share it. (The front
   # end takes 21 s for all 15 units of tests/train together, and 16 s for one of them alone.) So names are not repeated
   # among the files of one program.
-  set_target_properties(kiln_${room}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  add_test(NAME unit.${room} COMMAND kiln_${room}_test)
-  set_tests_properties(unit.${room} PROPERTIES TIMEOUT 600)
+  set_target_properties(kiln_${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  add_test(NAME unit.${name} COMMAND kiln_${name}_test)
+  set_tests_properties(unit.${name} PROPERTIES TIMEOUT 600)
 endfunction()
 
 # kiln_rank_test(NAME SOURCES … LINK … RANKS 2 3): a GoogleTest program with its own main that mpirun starts with so many

@@ -21,7 +21,7 @@
 #include "run/inputs/training_loaders.h"
 #include "run/predecessor.h"
 #include "run/prepare/plan.h"
-#include "run/room.h"
+#include "run/disk_space.h"
 #include "run/run_logger.h"
 #include "run/run_trace.h"
 #include "run/stop.h"
@@ -72,7 +72,7 @@ struct Run {
   std::optional<Uploaders> uploaders = {};
   std::unique_ptr<TrainingLoaders> loaders = {};
   std::unique_ptr<TrainState> state = {};
-  std::optional<Room> room = {};
+  std::optional<DiskSpace> disk_space = {};
   std::optional<BadImageLedger> bad_train = {}, bad_valid = {};
   std::optional<Stop> stop = {};
   std::optional<Checkpoints> checkpoints = {};

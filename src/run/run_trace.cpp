@@ -10,8 +10,8 @@
 namespace kiln {
 namespace {
 
-// Checks for room by writing a temporary file of the largest possible size. Leaves nothing behind.
-void require_room(const std::filesystem::path& path) {
+// Checks for space by writing a temporary file of the largest possible size. Leaves nothing behind.
+void require_space(const std::filesystem::path& path) {
   if (is_folder(path)) fail_to_write(path, EISDIR);
   if (path.has_parent_path()) make_folders(path.parent_path());
   DurableFile probe(path);
@@ -31,7 +31,7 @@ std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int 
 
 RunTrace::RunTrace(const std::filesystem::path& path, int rank, Log& log)
     : path_(trace_path_of_rank(path, rank)), rank_(rank), log_(log) {
-  require_room(path_);
+  require_space(path_);
 }
 
 void RunTrace::after_step() {

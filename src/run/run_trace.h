@@ -18,7 +18,7 @@ std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int 
 // only warns.
 class RunTrace {
  public:
-  // Creates the file's folder if it is missing, and checks that there is room for the file. Throws
+  // Creates the file's folder if it is missing, and checks that there is space for the file. Throws
   // Error kFailedToWriteOutputs. `log` must outlive it.
   RunTrace(const std::filesystem::path& path, int rank, Log& log);
 

@@ -95,7 +95,7 @@ int run_training(const TrainConfig& config, Process& process) {
       const std::optional<ValidationDetails> kept = judge_epoch(*run, record);
       if (run->stop->now()) break;
       run->log.epoch(record, kept ? &*kept : nullptr);
-      if (run->world.leads()) run->room->watch();
+      if (run->world.leads()) run->disk_space->watch();
       end_epoch(*run, record);
     }
     return finish(*run);

@@ -8,7 +8,7 @@ import argparse
 import pathlib
 import re
 
-ROOMS = ("run/", "train/", "data/loader/")
+FOLDERS = ("run/", "train/", "data/loader/")
 START = "run/training_run.cpp"
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^\s*#[^\n]*', re.S | re.M)
@@ -22,11 +22,11 @@ def code(path):
 
 
 def reached(src):
-    """The sources of ROOMS that START includes, directly or not, each header with the source of its name."""
+    """The sources of FOLDERS that START includes, directly or not, each header with the source of its name."""
     found, waiting = set(), [START]
     while waiting:
         name = waiting.pop()
-        if name in found or not name.startswith(ROOMS) or not (src / name).is_file():
+        if name in found or not name.startswith(FOLDERS) or not (src / name).is_file():
             continue
         found.add(name)
         waiting += INCLUDE.findall((src / name).read_text(encoding="utf-8"))

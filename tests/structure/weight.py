@@ -17,7 +17,7 @@ TYPES = ("class", "enum", "struct", "union")
 NOT_CODE = re.compile(r"//|#\s*(include|pragma)\b|namespace\b|\}\s*//\s*namespace\b|$")
 BLOCK_COMMENT = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*", re.S | re.M)
 
-Definition = collections.namedtuple("Definition", "kind name path")  # kind: "type", "function" or "typedef"
+Definition = collections.namedtuple("Definition", "kind name path scope")  # kind: "type", "function" or "typedef"
 
 
 def files(folder, *suffixes):
@@ -37,13 +37,14 @@ def definitions(root):
     """Every type and named function of src/."""
     tags = subprocess.run(
         ["ctags", "--languages=C++", "--langmap=C++:.cpp.h.cu.cuh", "--kinds-C++=csgtuf", "--output-format=json",
-         "--fields=+K", "-f", "-", *map(str, files(root / "src", *CPP))],
+         "--fields=+Ks", "-f", "-", *map(str, files(root / "src", *CPP))],
         check=True, capture_output=True, text=True).stdout
     found = []
     for tag in map(json.loads, tags.splitlines()):
         if not tag["name"].startswith("__anon"):
             kind = "type" if tag["kind"] in TYPES else tag["kind"]
-            found.append(Definition(kind, tag["name"], str(pathlib.Path(tag["path"]).relative_to(root))))
+            path = str(pathlib.Path(tag["path"]).relative_to(root))
+            found.append(Definition(kind, tag["name"], path, tag.get("scope", "")))
     return found
 
 

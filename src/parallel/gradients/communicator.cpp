@@ -16,9 +16,9 @@ class LocalCommunicator : public Communicator {
   }
 };
 
-Element element_of(const at::Tensor& values) {
-  using enum Element;
-  return type_among<Element>(values, {kFloat32, kFloat64, kInt64}, "MPI");
+ElementType element_of(const at::Tensor& values) {
+  using enum ElementType;
+  return type_among<ElementType>(values, {kFloat32, kFloat64, kInt64}, "MPI");
 }
 
 class MpiCommunicator : public Communicator {

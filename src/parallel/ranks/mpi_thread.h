@@ -17,7 +17,7 @@
 
 namespace kiln {
 
-enum class Element { kByte, kFloat32, kFloat64, kInt64 };
+enum class ElementType { kByte, kFloat32, kFloat64, kInt64 };
 
 // Collectives in one lane finish in order; lanes do not wait for each other.
 enum class Lane { kMain, kSecond };
@@ -33,7 +33,7 @@ struct Collective {
   // for the gathers: this rank's part.
   void* data = nullptr;
   std::size_t count = 0;  // elements of `data`
-  Element element = Element::kByte;
+  ElementType element = ElementType::kByte;
   // For the gathers: [size] parts of `count` bytes; for kGatherOnRank0 on rank 0 only, and that
   // rank's part must be there already.
   void* gathered = nullptr;

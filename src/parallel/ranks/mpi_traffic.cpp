@@ -38,7 +38,7 @@ const MpiType& type_of(const Collective& what) {
       {sizeof(float), MPI_FLOAT, add_values<float>},
       {sizeof(double), MPI_DOUBLE, add_values<double>},
       {sizeof(std::int64_t), MPI_INT64_T, add_values<std::int64_t>},
-  }};  // by Element
+  }};  // by ElementType
   return kTypes[static_cast<std::size_t>(what.element)];
 }
 

@@ -94,7 +94,7 @@ std::string World::gather_bytes(const void* mine, std::size_t count) {
   if (!mpi_ || count == 0) return memory->mine;
   memory->all.resize(count * static_cast<std::size_t>(size()));
   wait_for({CollectiveKind::kGather, "exchange of settings", memory->mine.data(), count,
-            Element::kByte, memory->all.data(), memory});
+            ElementType::kByte, memory->all.data(), memory});
   return std::move(memory->all);
 }
 
@@ -123,7 +123,7 @@ std::vector<std::string> World::gather_on_rank_0(const std::string& mine) {
   if (leads()) memory->all.resize(longest * lengths.size());
   if (longest > 0)
     wait_for({CollectiveKind::kGatherOnRank0, "exchange of settings", memory->mine.data(), longest,
-              Element::kByte, leads() ? memory->all.data() : nullptr, memory});
+              ElementType::kByte, leads() ? memory->all.data() : nullptr, memory});
   if (!leads()) return {};
   std::vector<std::string> texts = {mine};
   for (std::size_t rank = 1; rank < lengths.size(); ++rank)
@@ -137,7 +137,7 @@ void World::take_largest(std::vector<std::uint64_t>& values) {
     const std::span piece(values.data() + at, std::min(kPiece, values.size() - at));
     const auto memory = std::make_shared<std::vector<std::uint64_t>>(piece.begin(), piece.end());
     wait_for({CollectiveKind::kMaximum, "exchange of image hashes", memory->data(), memory->size(),
-              Element::kInt64, nullptr, memory});
+              ElementType::kInt64, nullptr, memory});
     std::ranges::copy(*memory, piece.begin());
   }
 }
@@ -146,7 +146,7 @@ void World::broadcast_bytes(void* value, std::size_t count) {
   if (!mpi_) return;
   const auto bytes = std::make_shared<std::string>(static_cast<const char*>(value), count);
   wait_for({CollectiveKind::kBroadcast, "broadcast from rank 0", bytes->data(), count,
-            Element::kByte, nullptr, bytes});
+            ElementType::kByte, nullptr, bytes});
   std::memcpy(value, bytes->data(), count);
 }
 
@@ -168,7 +168,7 @@ World::SumUnderWay World::start_sum(const std::vector<double>& values) {
   if (mpi_)
     sum.ticket =
         mpi_->start({CollectiveKind::kAllReduce, "all-reduce of counts", sum.values->data(),
-                     sum.values->size(), Element::kFloat64, nullptr, sum.values});
+                     sum.values->size(), ElementType::kFloat64, nullptr, sum.values});
   return sum;
 }
 

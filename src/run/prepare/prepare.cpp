@@ -511,13 +511,13 @@ void begin(Run& run) {
   open_loaders(config.data, run);
   TrainState& state = *run.state;
   const bool writes_checkpoints = plan.checkpoint.is_lasting() && !plan.uses_features;
-  run.room.emplace(
-      RoomPlan{config.output.trained_model_path, writes_checkpoints ? plan.checkpoint.path : "",
+  run.disk_space.emplace(
+      SpacePlan{config.output.trained_model_path, writes_checkpoints ? plan.checkpoint.path : "",
                static_cast<std::uint64_t>(bytes_of_copies(state, false)),
                static_cast<std::uint64_t>(bytes_of_copies(state, true))},
       run.console);
   run.world.agree([&] {
-    if (run.world.leads()) run.room->require();
+    if (run.world.leads()) run.disk_space->require();
     if (const long long bytes = bytes_of_copies(state, false);
         bytes > static_cast<long long>(kMaxStateDictBytes))
       throw Error(ErrorCode::kUserError,

@@ -1,4 +1,4 @@
-"""Checks every #include in src/ against the tables of src/README.md: between rooms, and of third-party headers."""
+"""Checks every #include in src/ against the tables of src/README.md: between folders, and of third-party headers."""
 import fnmatch
 import re
 
@@ -11,18 +11,18 @@ SYSTEM_HEADERS = {"arpa/inet.h", "dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "i
                   "gnu/*", "linux/*"}
 
 
-def folder_of(path):
+def subfolder_of(path):
     """`base` of base/log.h, `data/image` of data/image/image.h; `main.cpp` of itself."""
     return str(path).rpartition("/")[0] or str(path)
 
 
-def room_of(path):
+def folder_of(path):
     """`data` of data/image/image.h; `main.cpp` of itself."""
     return str(path).partition("/")[0]
 
 
 def table_of(first_header):
-    """By room or folder of a table: the rooms, folders and single headers that it may use."""
+    """By row of a table: the folders and single headers that it may use."""
     return {backticked(name)[0].rstrip("/"): set(re.findall(r"[\w./]+", may_use.replace("`", ""))) - {"nothing"}
             for name, _, may_use in rows_of_table(README, first_header)}
 
@@ -41,41 +41,41 @@ def is_third_party(header):
     return not is_standard and not any(fnmatch.fnmatchcase(header, pattern) for pattern in SYSTEM_HEADERS)
 
 
-class RoomsTest(TreeTest):
-    def test_the_tables_name_every_room_and_folder(self):
+class FoldersTest(TreeTest):
+    def test_the_tables_name_every_folder(self):
         files = [path.relative_to(SRC) for path in SRC.rglob("*") if path.suffix != ".md" and path.is_file()]
-        rooms = {room_of(path) for path in files} - {"CMakeLists.txt"}
-        self.assertEqual(set(table_of("room")), rooms)
-        folders = {folder_of(path) for path in files if room_of(path) != "tools"} - rooms - {"CMakeLists.txt"}
-        self.assertEqual(set(table_of("folder")) - {"tools/*"}, folders)
+        folders = {folder_of(path) for path in files} - {"CMakeLists.txt"}
+        self.assertEqual(set(table_of("folder")), folders)
+        subfolders = {subfolder_of(path) for path in files if folder_of(path) != "tools"} - folders - {"CMakeLists.txt"}
+        self.assertEqual(set(table_of("subfolder")) - {"tools/*"}, subfolders)
 
-    def test_cmake_lists_the_rooms_in_the_order_of_the_table(self):
+    def test_cmake_lists_the_folders_in_the_order_of_the_table(self):
         sources = re.findall(r"[\w/]+\.cpp", (SRC / "CMakeLists.txt").read_text(encoding="utf-8"))
-        rooms = list(dict.fromkeys(room_of(source) for source in sources if (SRC / source).is_file()))
-        self.assertEqual(rooms, [room for room in table_of("room") if room in rooms])
+        folders = list(dict.fromkeys(folder_of(source) for source in sources if (SRC / source).is_file()))
+        self.assertEqual(folders, [folder for folder in table_of("folder") if folder in folders])
 
-    def test_a_room_uses_rooms_above_it(self):
+    def test_a_folder_uses_folders_above_it(self):
         above = []
-        for room, may_use in table_of("room").items():
-            with self.subTest(room=room):
+        for folder, may_use in table_of("folder").items():
+            with self.subTest(folder=folder):
                 self.assertFalse({word for word in may_use if not word.endswith(".h")} - set(above))
-            above.append(room)
+            above.append(folder)
 
-    def test_rooms_use_only_what_the_table_allows(self):
-        table, faults = table_of("room"), []
+    def test_folders_use_only_what_the_table_allows(self):
+        table, faults = table_of("folder"), []
         for file, number, bracket, header in includes():
-            own, other = room_of(file), room_of(header)
+            own, other = folder_of(file), folder_of(header)
             if bracket == '"' and not (SRC / header).is_file():
                 faults.append(f'src/{file}:{number}: "{header}" is no file of src/')
             elif bracket == '"' and other != own and not table[own] & {other, header}:
                 faults.append(f"src/{file}:{number}: {own} may not use {header}")
         self.assert_none(faults, "src/README.md does not allow")
 
-    def test_folders_use_only_what_the_table_allows(self):
-        table, faults = table_of("folder"), []
+    def test_subfolders_use_only_what_the_table_allows(self):
+        table, faults = table_of("subfolder"), []
         for file, number, bracket, header in includes():
-            own, other = folder_of(file), folder_of(header)
-            if bracket != '"' or own == other or room_of(own) != room_of(other):
+            own, other = subfolder_of(file), subfolder_of(header)
+            if bracket != '"' or own == other or folder_of(own) != folder_of(other):
                 continue
             may_use = table.get(own, table["tools/*"] if own.startswith("tools/") else {other})
             if not may_use & {other, header}:

@@ -1,4 +1,4 @@
-#include "run/room.h"
+#include "run/disk_space.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -30,9 +30,9 @@ std::uint64_t bytes_below(const fs::path& folder) {
 
 }  // namespace
 
-std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
-  std::map<dev_t, std::vector<const RoomNeed*>> by_device;
-  for (const RoomNeed& need : needs) {
+std::vector<std::string> shortages(const std::vector<SpaceNeed>& needs) {
+  std::map<dev_t, std::vector<const SpaceNeed*>> by_device;
+  for (const SpaceNeed& need : needs) {
     struct stat info {};
     if (::stat(need.folder.c_str(), &info) == 0) by_device[info.st_dev].push_back(&need);
   }
@@ -43,7 +43,7 @@ std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
     const std::uint64_t available = std::uint64_t{found.f_bavail} * found.f_frsize;
     std::uint64_t needed = 0;
     std::vector<std::string> words;
-    for (const RoomNeed* part : parts) {
+    for (const SpaceNeed* part : parts) {
       needed += part->bytes;
       words.push_back(bytes_text(part->bytes) + " for " + part->what + " in '" +
                       part->folder.string() + "'");
@@ -57,8 +57,8 @@ std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
 
 // A model directory has its weights twice, in two formats. A checkpoint is written before the
 // oldest one is removed; the best epoch's weights, which they share, are replaced in the same way.
-std::vector<std::string> Room::faults() const {
-  std::vector<RoomNeed> needs{
+std::vector<std::string> DiskSpace::faults() const {
+  std::vector<SpaceNeed> needs{
       {plan_.model_folder, 2 * plan_.weights_bytes, "the model, twice its weights,"}};
   if (!plan_.checkpoint_folder.empty()) {
     const std::uint64_t one = plan_.checkpoint_bytes;
@@ -71,7 +71,7 @@ std::vector<std::string> Room::faults() const {
   return shortages(needs);
 }
 
-void Room::require() const {
+void DiskSpace::require() const {
   const std::uint64_t largest =
       plan_.checkpoint_folder.empty()
           ? plan_.weights_bytes
@@ -87,7 +87,7 @@ void Room::require() const {
               joined(found, " ") + " Free some space, or choose other folders.");
 }
 
-void Room::watch() {
+void DiskSpace::watch() {
   const std::vector<std::string> found = faults();
   if (const bool was_short = std::exchange(is_short_, !found.empty()); was_short || found.empty())
     return;

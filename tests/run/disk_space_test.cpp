@@ -1,4 +1,4 @@
-#include "run/room.h"
+#include "run/disk_space.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kTooMuch = std::uint64_t{1} << 60;
 
-TEST(Room, IsCountedByDisk) {
+TEST(DiskSpace, IsCountedByDisk) {
   const std::filesystem::path here = std::filesystem::temp_directory_path();
   EXPECT_TRUE(shortages({{here, 1, "the model"}, {here, 1, "2 checkpoints"}}).empty());
   const auto found = shortages({{here, 1, "the model"}, {here, kTooMuch, "2 checkpoints"}});
@@ -18,7 +18,7 @@ TEST(Room, IsCountedByDisk) {
   EXPECT_NE(found[0].find(" for 2 checkpoints in '" + here.string() + "'."), std::string::npos);
 }
 
-TEST(Room, IsNotMissedWhereItIsUnknown) {
+TEST(DiskSpace, IsNotMissedWhereItIsUnknown) {
   EXPECT_TRUE(shortages({{"/proc", kTooMuch, "the model"}}).empty());
   EXPECT_TRUE(shortages({{"/nowhere", kTooMuch, "the model"}}).empty());
 }

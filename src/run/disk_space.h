@@ -1,4 +1,4 @@
-// Whether the disks have room for what a run writes at its end: known before the first step, not
+// Whether the disks have space for what a run writes at its end: known before the first step, not
 // after the last.
 #pragma once
 
@@ -13,29 +13,29 @@
 namespace kiln {
 
 // Bytes that will be written below a folder.
-struct RoomNeed {
+struct SpaceNeed {
   std::filesystem::path folder;
   std::uint64_t bytes = 0;
   std::string what;  // "the model"
 };
 
-// A sentence for each file system that has less room than is needed there in total. File systems
+// A sentence for each file system that has less space than is needed there in total. File systems
 // that do not say how much they have are taken to have enough.
-std::vector<std::string> shortages(const std::vector<RoomNeed>& needs);
+std::vector<std::string> shortages(const std::vector<SpaceNeed>& needs);
 
 // What a run will write.
-struct RoomPlan {
+struct SpacePlan {
   std::filesystem::path model_folder;
   std::filesystem::path checkpoint_folder;  // empty: no checkpoints
   std::uint64_t weights_bytes = 0;
   std::uint64_t checkpoint_bytes = 0;  // of a checkpoint and the best epoch's weights
 };
 
-// The room for a run's model and checkpoints. Used on rank 0.
-class Room {
+// The space for a run's model and checkpoints. Used on rank 0.
+class DiskSpace {
  public:
   // The log must outlive it.
-  Room(RoomPlan plan, Log& log) : plan_(std::move(plan)), log_(log) {}
+  DiskSpace(SpacePlan plan, Log& log) : plan_(std::move(plan)), log_(log) {}
 
   // Throws Error kFailedToWriteOutputs if there is too little, or if a file would be larger than
   // this process may write.
@@ -46,7 +46,7 @@ class Room {
  private:
   std::vector<std::string> faults() const;
 
-  const RoomPlan plan_;
+  const SpacePlan plan_;
   Log& log_;
   bool is_short_ = false;
 };
