@@ -98,7 +98,7 @@ networks() {
 memcheck() {
   need_real_gpu
   need_tool compute-sanitizer
-  compute-sanitizer --target-processes all --tool memcheck --error-exitcode 9 "$bundle/kiln_device_uploader_test"
+  compute-sanitizer --target-processes all --tool memcheck --error-exitcode 9 "$bundle/kiln_loader_device_uploader_test"
   tell "$(grep 'ERROR SUMMARY' "$logs/step.log" | tail -1)"
 }
 

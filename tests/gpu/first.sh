@@ -43,7 +43,7 @@ PYTHON
 
 unit_tests() {
   kiln_parallel_test --gtest_filter='CudaModule*' | tee "$logs/tests.txt"
-  kiln_device_uploader_test | tee -a "$logs/tests.txt"
+  kiln_loader_device_uploader_test | tee -a "$logs/tests.txt"
   kiln_gradient_buckets_test | tee -a "$logs/tests.txt"
   local passed skipped
   passed=$(grep -c '^\[       OK' "$logs/tests.txt")

@@ -16,7 +16,7 @@ class UnitsTest(unittest.TestCase):
                            skipped=["CudaModuleTest.ACommunicatorWithoutAGpuIsRefused"])
 
     def test_uploader(self):
-        self.assert_passes("kiln_device_uploader_test")
+        self.assert_passes("kiln_loader_device_uploader_test")
 
     def test_gradient_buckets(self):
         self.assert_passes("kiln_gradient_buckets_test")

@@ -513,8 +513,8 @@ void begin(Run& run) {
   const bool writes_checkpoints = plan.checkpoint.is_lasting() && !plan.uses_features;
   run.disk_space.emplace(
       SpacePlan{config.output.trained_model_path, writes_checkpoints ? plan.checkpoint.path : "",
-               static_cast<std::uint64_t>(bytes_of_copies(state, false)),
-               static_cast<std::uint64_t>(bytes_of_copies(state, true))},
+                static_cast<std::uint64_t>(bytes_of_copies(state, false)),
+                static_cast<std::uint64_t>(bytes_of_copies(state, true))},
       run.console);
   run.world.agree([&] {
     if (run.world.leads()) run.disk_space->require();
