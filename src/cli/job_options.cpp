@@ -71,11 +71,12 @@ CommandInfo tune_command() {
       "[options] -- train [options of it]",
       {opt(&TuneConfig::output_path, "output-path", path("FILE"), kPaths,
            "Where to write the job with the fastest settings, for `kiln train --config`."),
-       opt(&TuneConfig::steps, "steps", from(5, 10'000, "steps"), kMachine,
-           "Steps to measure in each trial, after five warm-up steps."),
+       opt(&TuneConfig::steps, "steps", auto_or(5, 10'000, "steps"), kMachine,
+           "Steps to measure in each trial, after five warm-up steps. auto: 30, or as many as take "
+           "two seconds, but at least five."),
        opt(&TuneConfig::learning_rates, "learning-rates", on_off(), kTraining,
            "Also try learning rates, from a tenth to ten times the job's, and keep the one whose "
-           "loss falls fastest. Needs more --steps, such as 200.")});
+           "loss falls fastest. Needs --steps, such as 200.")});
 }
 
 CommandInfo watch_command() {

@@ -275,7 +275,7 @@ struct LaunchConfig {
 
 // `kiln tune`.
 struct TuneConfig {
-  int steps = 30;                          // measured steps per trial
+  int steps = 0;                           // measured per trial; 0: auto
   std::string output_path = "tuned.yaml";  // the file to write, for train's --config
   bool learning_rates = false;             // also tries learning rates, judged by the loss
   TrainConfig train;                       // the job

@@ -86,6 +86,7 @@ class TuneTest(FlowTest):
         result = kiln(*self.words(), environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assert_names(result.stdout, "as given", "precision (given)", "loader-threads (given)")
+        self.assertRegex(result.stdout, r"The others take about \d")
         text = self.tuned.read_text()
         self.assertIn("\nloader-threads: 1\n", text)
         self.assertNotIn(str(self.scratch), text)

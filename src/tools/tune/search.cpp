@@ -53,6 +53,8 @@ struct Stretch {
   const StepRecord* first = nullptr;
   const StepRecord* last = nullptr;
   int steps() const { return first == nullptr ? 0 : last->step - first->step; }
+  double seconds() const { return last->elapsed_seconds - first->elapsed_seconds; }
+  double rate(const RunRecord& run) const { return run.start.global_batch * steps() / seconds(); }
 };
 
 // Returns the longest stretch after the warm-up steps; the later of two equal ones.
@@ -66,6 +68,15 @@ Stretch longest_stretch(const RunRecord& run, int warm_up) {
     if (now.steps() >= best.steps()) best = now;
   }
   return best;
+}
+
+bool is_enough(const RunRecord& run, const TrialPlan& plan) {
+  constexpr int kFewest = 5, kMost = 30;
+  constexpr double kSeconds = 2;
+  const Stretch stretch = longest_stretch(run, plan.warm_up);
+  if (stretch.steps() < kFewest) return false;
+  return stretch.steps() >= (plan.steps > 0 ? plan.steps : kMost) ||
+         stretch.rate(run) < plan.least_rate || (plan.steps == 0 && stretch.seconds() >= kSeconds);
 }
 
 double mean_loss(const RunRecord& run, const Stretch& stretch) {
@@ -87,8 +98,7 @@ TrialOutcome outcome_of(const RunRecord& run, const TrialPlan& plan) {
                  epoch.peak_device_bytes > 0 ? epoch.peak_device_bytes : epoch.peak_memory_bytes);
   const Stretch stretch = longest_stretch(run, plan.warm_up);
   if (stretch.steps() >= kFewest) {
-    const double seconds = stretch.last->elapsed_seconds - stretch.first->elapsed_seconds;
-    outcome.result.images_per_second = run.start.global_batch * stretch.steps() / seconds;
+    outcome.result.images_per_second = stretch.rate(run);
     outcome.loss = mean_loss(run, stretch);
   } else if (!run.epochs.empty()) {
     outcome.result.images_per_second = run.epochs.back().train_images_per_second;
@@ -125,7 +135,13 @@ std::optional<Trial> Search::next() const {
   return changed(base_, knobs_[knob_].candidates[candidate_]);
 }
 
-void Search::note(const TrialResult& result) {
+int Search::num_candidates() const {
+  std::size_t count = 0;
+  for (const Knob& knob : knobs_) count += knob.candidates.size();
+  return static_cast<int>(count);
+}
+
+void Search::add(const TrialResult& result) {
   if (!has_begun_) {
     has_begun_ = true;
     best_rate_ = first_rate_ = result.images_per_second;
@@ -160,8 +176,7 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
     output.read();
     errors.read();
     record.read_news();
-    is_measured = longest_stretch(record.run(), plan.warm_up).steps() >= plan.steps ||
-                  watch.seconds() > plan.max_seconds;
+    is_measured = is_enough(record.run(), plan) || watch.seconds() > plan.max_seconds;
     was_stopped = must_stop();
   }
   if (!code) process.kill();

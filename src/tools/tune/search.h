@@ -41,10 +41,11 @@ class Search {
 
   // What to try next: first the job unchanged. Empty if everything has been tried.
   std::optional<Trial> next() const;
-  // Reports the result of the last next(). A candidate is adopted if it is at least 3 % faster,
+  // Adds the result of the last next(). A candidate is adopted if it is at least 3 % faster,
   // which is more than two trials of the same settings differ.
-  void note(const TrialResult& result);
+  void add(const TrialResult& result);
 
+  int num_candidates() const;
   const Trial& best() const { return best_; }
   double best_rate() const { return best_rate_; }
   double first_rate() const { return first_rate_; }
@@ -65,8 +66,10 @@ struct TrialPlan {
   std::vector<std::string> words;    // [0] is the program's path
   std::filesystem::path log_path;    // where the run writes its record; removed before and after it
   std::filesystem::path model_path;  // where the run would write its model; removed likewise
-  int steps = 30;                    // steps to measure, after `warm_up` steps
+  // To measure, after `warm_up` steps; 0: 30, or as many as take two seconds, but at least five.
+  int steps = 0;
   int warm_up = 5;
+  double least_rate = 0;  // images/s: below them it ends after five measured steps
   double max_seconds = 300;
 };
 

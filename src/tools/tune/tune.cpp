@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -93,6 +94,10 @@ std::vector<Knob> knobs_of(const TuneConfig& config) {
 }
 
 class Tuner {
+  static constexpr int kOtherTrials = 4;  // the two that confirm, and two larger batches
+  static constexpr std::array kRateFactors = {0.1, 0.3, 1.0, 3.0, 10.0};  // of learning rates
+  static constexpr double kHopeful = 0.9;  // of the best rate: slower trials end early
+
  public:
   Tuner(const TuneConfig& config, Log& log)
       : config_(config), log_(log), job_file_(scratch_.path() / "job.yaml") {
@@ -103,16 +108,21 @@ class Tuner {
   std::optional<Trial> run() {
     const std::vector<Knob> knobs = knobs_of(config_);
     Search search(knobs);
+    const int most = search.num_candidates() + kOtherTrials +
+                     (config_.learning_rates ? std::ssize(kRateFactors) : 0);
+    log_.info(formatted("Up to %d short trials of the job follow.", most + 1));
     log_.info(formatted("%8s  %8s  %10s  settings", "images/s", "ratio", "memory"));
     while (const std::optional<Trial> settings = search.next()) {
-      const TrialOutcome outcome = measure(*settings);
+      const Stopwatch watch;
+      const TrialOutcome outcome = measure(*settings, kHopeful * search.best_rate());
       if (outcome.was_stopped) return std::nullopt;
-      tell(*settings, outcome.result, search.first_rate());
+      log_trial(*settings, outcome.result, search.first_rate());
       if (search.first_rate() == 0) {
         require_running(outcome.result);
-        settle(outcome.start);
+        resolve(outcome.start);
+        log_.info("The others take about " + duration_text(most * watch.seconds()) + ".");
       }
-      search.note(outcome.result);
+      search.add(outcome.result);
     }
     for (const Knob& knob : knobs)
       if (!knob.not_tried.empty())
@@ -127,12 +137,13 @@ class Tuner {
   // `settings` with the learning rate that has the lowest loss after the same number of steps.
   // Empty if a stop signal ended the search.
   std::optional<Trial> learning_rate(const Trial& settings) {
+    const int steps = config_.steps > 0 ? config_.steps : 30;  // as many for every rate
     Trial best;
     double least = std::numeric_limits<double>::infinity();
-    for (const double factor : {0.1, 0.3, 1.0, 3.0, 10.0}) {
+    for (const double factor : kRateFactors) {
       Trial rate = {{"learning-rate", formatted("%.3g", learning_rate_ * factor)}};
-      if (has(settled_, "auto")) rate.insert(rate.end(), settled_.front());
-      const TrialOutcome outcome = measure(changed(settings, rate));
+      if (has(resolved_, "auto")) rate.insert(rate.end(), resolved_.front());
+      const TrialOutcome outcome = measure(changed(settings, rate), 0, steps);
       if (outcome.was_stopped) return std::nullopt;
       log_.info(
           outcome.result.fault.empty()
@@ -146,26 +157,27 @@ class Tuner {
   }
 
  private:
-  // Notes what the job settles by the batch of one process, and what is settled otherwise beside a
-  // given learning rate.
-  void settle(const RunStart& start) {
+  // Keeps what the job resolves by the batch of one process, and what is resolved otherwise beside
+  // a given learning rate.
+  void resolve(const RunStart& start) {
     learning_rate_ = std::stod(option_of(start, "learning-rate"));
-    if (option_of(start, "auto") == "True") settled_.emplace_back("auto", "True");
+    if (option_of(start, "auto") == "True") resolved_.emplace_back("auto", "True");
     for (const char* name : {"learning-rate", "weight-decay"})
-      settled_.emplace_back(name, option_of(start, name));
+      resolved_.emplace_back(name, option_of(start, name));
   }
 
   // Smaller batches learn with the rates of the job as given.
   Trial same_learning(const Trial& settings) const {
-    return has(settings, "ranks") ? changed(settled_, settings) : settings;
+    return has(settings, "ranks") ? changed(resolved_, settings) : settings;
   }
 
-  TrialOutcome measure(const Trial& settings) const {
+  TrialOutcome measure(const Trial& settings, double least_rate = 0, int steps = 0) const {
     TrialPlan plan{.words = {fs::read_symlink("/proc/self/exe").string(), "train", "--config",
                              job_file_.string()},
                    .log_path = scratch_.path() / "logs",
                    .model_path = scratch_.path() / "model",
-                   .steps = config_.steps};
+                   .steps = std::max(steps, config_.steps),
+                   .least_rate = least_rate};
     Trial all = same_learning(settings);
     all.emplace_back("trained-model-path", plan.model_path.string());
     all.emplace_back("log-path", plan.log_path.string());
@@ -178,7 +190,7 @@ class Tuner {
     return run_trial(plan, [] { return stop_signal() != 0; });
   }
 
-  void tell(const Trial& settings, const TrialResult& result, double first_rate) {
+  void log_trial(const Trial& settings, const TrialResult& result, double first_rate) {
     if (!result.fault.empty()) {
       log_.info(formatted("%8s  %8s  %10s  ", "-", "-", "-") + settings_text(settings) + ": " +
                 result.fault);
@@ -217,7 +229,7 @@ class Tuner {
     std::string batch = std::to_string(config_.train.optimization.batch_size);
     for (const auto& [option, value] : settings)
       if (option == "batch-size") batch = value;
-    for (int times = 2; times <= 8 && stop_signal() == 0; times *= 2) {
+    for (int times = 2; times <= 4 && stop_signal() == 0; times *= 2) {
       const std::string larger = std::to_string(std::stoll(batch) * times);
       const TrialOutcome outcome = measure(changed(settings, {{"batch-size", larger}}));
       if (!outcome.result.fault.empty() || outcome.result.images_per_second < 1.03 * rate) return;
@@ -233,7 +245,7 @@ class Tuner {
   TemporaryFolder scratch_ = scratch_folder();
   fs::path job_file_;
   double learning_rate_ = 0;  // of the job as given
-  Trial settled_;
+  Trial resolved_;
 };
 
 // What one trial reads from a stream would be missing in the next.

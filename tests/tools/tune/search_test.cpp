@@ -14,13 +14,13 @@ TEST(TuneSearch, TriesEachKindWithTheBestOfThoseBefore) {
                  {"ranks", {}, "no mpirun"},
                  {"loader-threads", {{{"loader-threads", "1"}}}}});
   EXPECT_EQ(search.next(), Trial{});
-  search.note(rate(100));
+  search.add(rate(100));
   EXPECT_EQ(search.next(), (Trial{{"threads", "1"}}));
-  search.note(rate(50));
+  search.add(rate(50));
   EXPECT_EQ(search.next(), (Trial{{"threads", "4"}}));
-  search.note(rate(150));
+  search.add(rate(150));
   EXPECT_EQ(search.next(), (Trial{{"threads", "4"}, {"loader-threads", "1"}}));
-  search.note(rate(151));
+  search.add(rate(151));
   EXPECT_EQ(search.next(), std::nullopt);
   EXPECT_EQ(search.best(), (Trial{{"threads", "4"}})) << "1 % more is chance";
   EXPECT_EQ(search.best_rate(), 150);
@@ -29,10 +29,10 @@ TEST(TuneSearch, TriesEachKindWithTheBestOfThoseBefore) {
 
 TEST(TuneSearch, AFaultIsNeverTheBest) {
   Search search({{"ranks", {{{"ranks", "2"}}}}});
-  search.note(rate(100));
+  search.add(rate(100));
   TrialResult failed = rate(500);
   failed.fault = "out of memory";
-  search.note(failed);
+  search.add(failed);
   EXPECT_EQ(search.next(), std::nullopt);
   EXPECT_EQ(search.best(), Trial{});
 }
@@ -40,7 +40,7 @@ TEST(TuneSearch, AFaultIsNeverTheBest) {
 TEST(TuneSearch, NothingToTryIsTheJobAsItIs) {
   Search search({});
   EXPECT_EQ(search.next(), Trial{});
-  search.note(rate(10));
+  search.add(rate(10));
   EXPECT_EQ(search.next(), std::nullopt);
   EXPECT_EQ(settings_text(search.best()), "as given");
 }
