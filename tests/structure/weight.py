@@ -44,7 +44,8 @@ def definitions(root):
         if not tag["name"].startswith("__anon"):
             kind = "type" if tag["kind"] in TYPES else tag["kind"]
             path = str(pathlib.Path(tag["path"]).relative_to(root))
-            found.append(Definition(kind, tag["name"], path, tag.get("scope", "")))
+            scope = re.sub(r"__anon\w+", "", tag.get("scope", ""))  # whose number follows from the path
+            found.append(Definition(kind, tag["name"], path, scope))
     return found
 
 
