@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tests/run.sh does not do: sanitizers, fuzzing, containers, lint. Wants the build of tests/run.sh.
+# What tests/run.sh does not do: the other tests, sanitizers, fuzzing, containers, lint. Wants the build of tests/run.sh.
 #
 #   tests/check.sh            what CI runs after tests/run.sh
 #   tests/check.sh --nightly  adds what takes hours: the cuda image and the whole cpu image, hundreds of killed runs, long
@@ -23,11 +23,10 @@ build/tsan/kiln_store_test --gtest_filter='CheckpointWriter*' --gtest_list_tests
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_store_test --gtest_brief=1 --gtest_filter='CheckpointWriter*'
 
 # What tests/run.sh leaves out, and more kills than there, at other moments.
-KILN_KILLS=$([ "${1:-}" = --nightly ] && echo 200 || echo 20) KILN_SEED=2 OMP_WAIT_POLICY=passive \
-  ctest --test-dir build/release --output-on-failure --no-tests=error -j 2 -L 'check|kills'
+KILN_KILLS=$([ "${1:-}" = --nightly ] && echo 200 || echo 20) KILN_SEED=2 tests/ctest.sh -L 'check|kills'
 
 if [ "${1:-}" = --nightly ]; then
-  OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure -j 2 -LE check
+  tests/ctest.sh -LE 'check|kills'
   tests/nightly/kill_runs.py --kills 300
   tests/nightly/soak.sh
   tests/nightly/million_rows.py

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The one command: install what is missing, build the release, run its tests, and show the slowest. What takes longer
-# (sanitizers, lint, containers) is in tests/check.sh.
+# The one command: install what is missing, build the release, and run every unit test and whole runs of each command, in a
+# quarter of an hour where the compiler cache is warm. The rest (label `check`), sanitizers and lint are in tests/check.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,38 +12,4 @@ rm -f build-configure.log
 cmake --build --preset release
 echo "built in $((SECONDS - begin)) s"
 
-# The tests write models of 90 MB, durably: into memory where there is enough of it. nightly.kill_runs stays on the disk.
-if [ -w /dev/shm ] && [ "$(df --output=avail -k /dev/shm | tail -1)" -gt $((4 << 20)) ]; then
-  TMPDIR=$(mktemp -d /dev/shm/kiln.XXXX)
-  chmod 755 "$TMPDIR"  # some tests run as another user
-  export TMPDIR
-  trap 'rm -rf "$TMPDIR"' EXIT
-fi
-
-# Two jobs share the cores, so their threads sleep instead of spinning while they wait: a quarter less time.
-begin=$SECONDS
-status=0
-OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure --no-tests=error -j 2 -LE check \
-  --test-output-size-passed 1000000 --output-junit "$PWD/build/release/tests.xml" || status=$?
-echo "tested in $((SECONDS - begin)) s; the slowest tests:"
-python3 - build/release/tests.xml <<'PYTHON'
-import sys
-import xml.etree.ElementTree as tree
-cases = list(tree.parse(sys.argv[1]).getroot().iter("testcase"))
-for case in sorted(cases, key=lambda case: -float(case.get("time")))[:20]:
-    print(f"{float(case.get('time')):8.1f} s  {case.get('name')}")
-# What CTest counts as passed, and what is lost above, once more at the end.
-for case in cases:
-    lines = case.findtext("system-out", "").splitlines()
-    skipped = {line.split("]")[1].split()[0] for line in lines if line.startswith("[  SKIPPED ]") and "." in line}
-    skipped |= {line[8:] for line in lines if line.startswith("SKIPPED ")}  # of Python's
-    for name in sorted(skipped):
-        print(f"SKIPPED {case.get('name')} {name}")
-    for line in lines:
-        if line.startswith("EXPECTED FAILURE "):
-            print(f"EXPECTED FAILURE {case.get('name')} {line[17:]}")
-    if case.get("status") == "fail":
-        told = [line for line in lines if not line.startswith(("[ RUN ", "[       OK", "[-----", "ok "))]
-        print(f"\nFAILED {case.get('name')}, its last lines:\n" + "\n".join(told[-60:]))
-PYTHON
-exit $status
+tests/ctest.sh -LE 'check|kills'
