@@ -270,7 +270,7 @@ Json to_json(const StepConfig& config, const Device& device, const StepFigures& 
 // Takes an option that is a precision; empty: auto.
 std::optional<Precision> take_precision(Words& words, const std::string& option) {
   const std::string name = words.take(option, "fp32");
-  const std::optional<Precision> precision = precision_named(name);
+  const std::optional<Precision> precision = value_named<Precision>(kPrecisionNames, name);
   if (precision || name == "auto") return precision;
   throw Error(ErrorCode::kUserError,
               "--" + option + " is '" + name + "', but must be fp32, tf32, fp16, bf16 or auto.");

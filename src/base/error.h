@@ -5,6 +5,7 @@
 #pragma once
 
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,27 +73,21 @@ class Problems : public std::exception {
 };
 
 // A state that only a bug in this program can cause. Exit code 70.
-class InternalError : public std::exception {
+class InternalError : public std::logic_error {
  public:
-  explicit InternalError(std::string message) : message_(std::move(message)) {}
-  const char* what() const noexcept override { return message_.c_str(); }
-
- private:
-  std::string message_;
+  using std::logic_error::logic_error;
 };
 
 // Another rank of this job failed, so this one cannot continue. That rank reports the failure; this
 // one only says which rank it was.
-class FailedElsewhere : public std::exception {
+class FailedElsewhere : public std::runtime_error {
  public:
   // `who`: "rank 1 on host node7". `text`: its failure in one line.
   FailedElsewhere(const std::string& who, const std::string& text, int exit_code)
-      : message_(who + " failed: " + text), exit_code_(exit_code) {}
-  const char* what() const noexcept override { return message_.c_str(); }
+      : std::runtime_error(who + " failed: " + text), exit_code_(exit_code) {}
   int exit_code() const { return exit_code_; }
 
  private:
-  std::string message_;
   int exit_code_;
 };
 

@@ -74,17 +74,6 @@ class RegularFile {
   std::uint64_t size_ = 0;
 };
 
-// Throws for a device, a pipe or a socket, and for any link to a descriptor, such as /dev/stdout.
-void refuse_device(const std::filesystem::path& path) {
-  std::error_code fault;
-  if (std::filesystem::read_symlink(path, fault).string().starts_with("/proc/") ||
-      std::filesystem::is_other(std::filesystem::status(path, fault)))
-    throw Error(ErrorCode::kFailedToWriteOutputs,
-                "'" + path.string() +
-                    "' cannot be written: it is a device, pipe or socket, which this output would "
-                    "replace. Choose a file.");
-}
-
 // True if another process holds a lock that conflicts with `lock`; otherwise takes it until `file`
 // is closed. Always false for devices and on file systems without locks.
 bool is_taken(int file, int lock) {
@@ -109,22 +98,6 @@ int open_to_append(const std::filesystem::path& path) {
 // Returns the temporary name of a DurableFile, without the random number at its end.
 std::string temporary_prefix(const std::filesystem::path& path) {
   return std::string(kTemporaryPrefix) + path.filename().string().substr(0, kMaxNameBytes) + "-";
-}
-
-// Removes the regular files in `folder` that have the temporary name of a DurableFile: all of them
-// if `prefix` is empty, else those whose name is `prefix` and a number.
-void remove_temporaries(const std::filesystem::path& folder, std::string_view prefix) {
-  std::vector<std::filesystem::path> leftovers;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_wanted =
-        prefix.empty() || (name.starts_with(prefix) && name.rfind('-') + 1 == prefix.size());
-    if (is_wanted && is_temporary_name(name) &&
-        std::filesystem::is_regular_file(entry.symlink_status()))
-      leftovers.push_back(entry.path());
-  }
-  for (const auto& leftover : leftovers)
-    if (::unlink(leftover.c_str()) != 0 && errno != ENOENT) fail_to_write(leftover, errno);
 }
 
 }  // namespace
@@ -227,7 +200,14 @@ std::vector<std::string> names_in(const std::filesystem::path& folder, std::erro
 }
 
 DurableFile::DurableFile(std::filesystem::path final_path) : final_path_(std::move(final_path)) {
-  refuse_device(final_path_);
+  std::error_code fault;
+  // Nor is any link to a descriptor, such as /dev/stdout, replaced.
+  if (std::filesystem::read_symlink(final_path_, fault).string().starts_with("/proc/") ||
+      std::filesystem::is_other(std::filesystem::status(final_path_, fault)))
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                "'" + final_path_.string() +
+                    "' cannot be written: it is a device, pipe or socket, which this output would "
+                    "replace. Choose a file.");
   const std::string name = temporary_prefix(final_path_);
   do {
     std::uint32_t number;
@@ -368,13 +348,23 @@ bool is_temporary_name(std::string_view file_name) {
          !number.empty() && number.find_first_not_of("0123456789") == number.npos;
 }
 
-void remove_leftovers(const std::filesystem::path& folder) {
-  remove_temporaries(folder, {});
+void remove_leftovers(const std::filesystem::path& folder, std::string_view prefix) {
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_wanted =
+        prefix.empty() || (name.starts_with(prefix) && name.rfind('-') + 1 == prefix.size());
+    if (is_wanted && is_temporary_name(name) &&
+        std::filesystem::is_regular_file(entry.symlink_status()))
+      leftovers.push_back(entry.path());
+  }
+  for (const auto& leftover : leftovers)
+    if (::unlink(leftover.c_str()) != 0 && errno != ENOENT) fail_to_write(leftover, errno);
 }
 
 void remove_leftovers_of(const std::filesystem::path& file) {
   const std::filesystem::path folder = file.parent_path();
-  remove_temporaries(folder.empty() ? "." : folder, temporary_prefix(file));
+  remove_leftovers(folder.empty() ? "." : folder, temporary_prefix(file));
 }
 
 TemporaryFolder::TemporaryFolder(const std::string& name) {

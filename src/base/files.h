@@ -207,9 +207,9 @@ std::string did_you_mean_path(const std::filesystem::path& path);
 
 // Whether this can be the temporary name of a DurableFile.
 bool is_temporary_name(std::string_view file_name);
-// Removes regular files with such names, which killed programs left in `folder`. Call it only while
-// no other program writes into the folder.
-void remove_leftovers(const std::filesystem::path& folder);
+// Removes regular files with such names, which killed programs left in `folder`: all of them, or
+// those whose name is `prefix` and a number. Call it only while no other program writes them.
+void remove_leftovers(const std::filesystem::path& folder, std::string_view prefix = {});
 // The same, only for temporary names of this file. Call it only while no other program writes the
 // file.
 void remove_leftovers_of(const std::filesystem::path& file);

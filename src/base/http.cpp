@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <exception>
-#include <initializer_list>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -22,15 +21,7 @@ namespace {
 constexpr std::size_t kMaxAnswerBytes = std::size_t{4} << 20;
 constexpr long kConnectSeconds = 5, kPatientConnectSeconds = 30;
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using Headers = std::unique_ptr<curl_slist, FreeList>;
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 // The state shared by the callbacks of one call.
 struct Transfer {
@@ -101,28 +92,17 @@ void set_login(CURL* handle, const HttpLogin& login) {
   }
 }
 
-// Returns the value of the first of these variables that is set; empty if none is. libcurl, unlike
-// the curl program, does not read them itself.
-std::string variable(std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (std::string value = environment(name); !value.empty()) return value;
-  return {};
-}
-
-// The system's file of CA certificates: Debian's, Red Hat's, SUSE's. libcurl knows only the place
-// on the system that it was built for. Empty: none of them is here.
-std::string system_certificates() {
-  for (const char* file :
+void set_certificates(CURL* handle, const HttpLogin& login) {
+  // libcurl, unlike the curl program, does not read the variables itself.
+  std::string file = environment("CURL_CA_BUNDLE");
+  if (file.empty()) file = environment("SSL_CERT_FILE");
+  const std::string folder = environment("SSL_CERT_DIR");
+  // The system's: Debian's, Red Hat's, SUSE's. libcurl knows only the place on the system that it
+  // was built for.
+  for (const char* of_system :
        {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
         "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem"})
-    if (is_file(file)) return file;
-  return {};
-}
-
-void set_certificates(CURL* handle, const HttpLogin& login) {
-  std::string file = variable({"CURL_CA_BUNDLE", "SSL_CERT_FILE"});
-  const std::string folder = variable({"SSL_CERT_DIR"});
-  if (file.empty()) file = system_certificates();
+    if (file.empty() && is_file(of_system)) file = of_system;
   if (!file.empty() || !folder.empty()) {
     const char* const path = file.empty() ? nullptr : file.c_str();  // null: the folder alone
     curl_easy_setopt(handle, CURLOPT_CAINFO, path);
@@ -154,18 +134,10 @@ void set_limits(CURL* handle, const HttpCall& call) {
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, stall);
 }
 
-Headers set_headers(CURL* handle, const HttpCall& call) {
-  Headers headers(curl_slist_append(nullptr, "Accept-Encoding: identity"));
-  if (headers != nullptr && call.method == HttpCall::Method::kPost)
-    curl_slist_append(headers.get(), "Content-Type: application/json");
-  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
-  return headers;
-}
-
 File set_upload(CURL* handle, const std::filesystem::path& path) {
   std::error_code failure;
   const auto size = std::filesystem::file_size(path, failure);
-  File file(failure ? nullptr : std::fopen(path.c_str(), "rbe"));
+  File file(failure ? nullptr : std::fopen(path.c_str(), "rbe"), std::fclose);
   if (file == nullptr)
     throw std::system_error(failure ? failure : std::error_code(errno, std::generic_category()),
                             "'" + path.string() + "' cannot be read");
@@ -256,8 +228,12 @@ HttpAnswer HttpClient::send(const HttpCall& call) {
   set_login(handle_, login_);
   set_certificates(handle_, login_);
   set_limits(handle_, call);
-  const Headers headers = set_headers(handle_, call);
-  File file;
+  const std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(
+      curl_slist_append(nullptr, "Accept-Encoding: identity"), curl_slist_free_all);
+  if (headers != nullptr && call.method == HttpCall::Method::kPost)
+    curl_slist_append(headers.get(), "Content-Type: application/json");
+  curl_easy_setopt(handle_, CURLOPT_HTTPHEADER, headers.get());
+  File file(nullptr, std::fclose);
   if (call.method == HttpCall::Method::kPost) {
     curl_easy_setopt(handle_, CURLOPT_POSTFIELDSIZE_LARGE,
                      static_cast<curl_off_t>(call.json.size()));

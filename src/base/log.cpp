@@ -119,11 +119,6 @@ struct Log::Sinks {
     errors.write("warning: " + warnings.back() + "\n");
   }
 
-  void keep(std::string_view raw) {
-    const std::lock_guard lock(mutex);
-    if (file) file->info("{}", for_people(raw));
-  }
-
   // The file has all lines, whoever reads the console.
   void say(Console& where, std::string_view prefix, std::string_view raw,
            spdlog::level::level_enum level) {
@@ -140,22 +135,18 @@ struct Log::Sinks {
     if (std::exchange(progress_shown, false)) output.draw("\r\x1b[K");
     where.write(line);
   }
-
-  // Ends the console's lines.
-  void end() {
-    if (progress_shown) output.draw("\n");
-    output.tell_left_out();
-    errors.tell_left_out();
-    const long long left_out = output.num_left_out() + errors.num_left_out();
-    if (file && left_out > 0)
-      file->info("{} of these lines were left out on the console, because nobody read them.",
-                 left_out);
-  }
 };
 
 Log::Log() : sinks_(std::make_unique<Sinks>()) {}
 Log::~Log() {
-  sinks_->end();
+  Sinks& sinks = *sinks_;
+  if (sinks.progress_shown) sinks.output.draw("\n");
+  sinks.output.tell_left_out();
+  sinks.errors.tell_left_out();
+  const long long left_out = sinks.output.num_left_out() + sinks.errors.num_left_out();
+  if (sinks.file && left_out > 0)
+    sinks.file->info("{} of these lines were left out on the console, because nobody read them.",
+                     left_out);
 }
 
 void Log::never_hold() {
@@ -206,7 +197,8 @@ void Log::info(std::string_view text) {
   sinks_->say(*sinks_->console, "", text, spdlog::level::info);
 }
 void Log::detail(std::string_view text) {
-  sinks_->keep(text);
+  const std::lock_guard lock(sinks_->mutex);
+  if (sinks_->file) sinks_->file->info("{}", for_people(text));
 }
 void Log::milestone(std::string_view text) {
   on_terminal() ? detail(text) : info(text);
@@ -263,15 +255,6 @@ bool locale_is_utf8() {
     return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
   }
   return false;
-}
-
-std::string cut_to(std::string_view text, int columns) {
-  std::size_t end = 0;
-  for (int column = 0; column < columns && end < text.size(); ++column) {
-    ++end;
-    while (end < text.size() && !begins_character(text[end])) ++end;
-  }
-  return std::string(text.substr(0, end));
 }
 
 }  // namespace kiln

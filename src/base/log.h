@@ -100,7 +100,4 @@ bool rewrites_lines();
 // Whether the locale's encoding is UTF-8 (LC_ALL, LC_CTYPE or LANG, whichever is set first).
 bool locale_is_utf8();
 
-// The first `columns` characters of UTF-8 text, counting each as one column.
-std::string cut_to(std::string_view text, int columns);
-
 }  // namespace kiln

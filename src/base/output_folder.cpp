@@ -137,7 +137,7 @@ void discard(const fs::path& folder, const Journal& journal) {
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted)
-    : folder_(std::move(folder)), created_(new std::vector<fs::path>) {
+    : folder_(std::move(folder)), created_(new std::vector<fs::path>, remove_if_empty) {
   for (fs::path made = folder_; !made.empty() && !is_there(made); made = made.parent_path())
     created_->push_back(made);
   make_folders(folder_);
@@ -152,7 +152,7 @@ OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted)
   (interrupted == Interrupted::kFinish ? put_in_place : discard)(folder_, journal);
 }
 
-void OutputFolder::RemoveIfEmpty::operator()(std::vector<fs::path>* folders) const {
+void OutputFolder::remove_if_empty(std::vector<fs::path>* folders) {
   std::error_code fault;
   if (std::uncaught_exceptions() > 0 && !folders->empty()) {
     std::vector<fs::path> inside;

@@ -55,13 +55,11 @@ class OutputFolder {
  private:
   // Removes the folders that were created here, the innermost first, and the empty ones in that, if
   // an error ends their use before anything is in them.
-  struct RemoveIfEmpty {
-    void operator()(std::vector<std::filesystem::path>* folders) const;
-  };
+  static void remove_if_empty(std::vector<std::filesystem::path>* folders);
 
   std::filesystem::path folder_;
   Descriptor lock_;
-  std::unique_ptr<std::vector<std::filesystem::path>, RemoveIfEmpty> created_;
+  std::unique_ptr<std::vector<std::filesystem::path>, decltype(&remove_if_empty)> created_;
 };
 
 // Where the contents of a folder are kept that others take the place of: `NAME.before` beside the

@@ -10,10 +10,13 @@ namespace {
 constexpr std::size_t kMaxPathBytes = 4096;
 constexpr long long kMaxRepeats = 1000;
 
-// Throws std::invalid_argument if the counts of all repetitions multiply to more than kMaxRepeats.
-// libstdc++ copies a repeated part that many times, including the repetitions nested in it, and
-// recurses over the copies.
-void check_repeats(const std::string& pattern) {
+}  // namespace
+
+PathPattern::PathPattern(const std::string& pattern) {
+  if (pattern.size() > kMaxPatternBytes)
+    throw std::invalid_argument("it is longer than " + std::to_string(kMaxPatternBytes) + " bytes");
+  // The counts of all repetitions are multiplied: libstdc++ copies a repeated part that many times,
+  // including the repetitions nested in it, and recurses over the copies.
   long long product = 1;
   for (std::size_t at = pattern.find('{'); at != pattern.npos; at = pattern.find('{', at + 1)) {
     long long most = 0, number = 0;
@@ -27,23 +30,13 @@ void check_repeats(const std::string& pattern) {
       throw std::invalid_argument("its repetitions in braces multiply to more than " +
                                   std::to_string(kMaxRepeats));
   }
-}
-
-std::regex compiled(const std::string& pattern) {
-  if (pattern.size() > kMaxPatternBytes)
-    throw std::invalid_argument("it is longer than " + std::to_string(kMaxPatternBytes) + " bytes");
-  check_repeats(pattern);
   try {
     // The default matcher of libstdc++ backtracks, and recurses once for each byte of the path.
-    return std::regex(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
+    regex_.assign(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
   } catch (const std::regex_error& fault) {
     throw std::invalid_argument(fault.what());
   }
 }
-
-}  // namespace
-
-PathPattern::PathPattern(const std::string& pattern) : regex_(compiled(pattern)) {}
 
 std::string PathPattern::group_of(std::string_view path) const {
   path = path.substr(0, kMaxPathBytes);

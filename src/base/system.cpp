@@ -49,14 +49,10 @@ std::string environment(const char* name) {
 }
 
 std::filesystem::path user_cache_folder() {
-  const auto folder_of = [](const char* variable) {
-    const std::filesystem::path folder = environment(variable);
-    return folder.is_absolute() ? folder : std::filesystem::path();  // as XDG demands
-  };
-  std::filesystem::path cache = folder_of("XDG_CACHE_HOME");
-  if (!cache.empty()) return cache;
-  const std::filesystem::path home = folder_of("HOME");
-  return home.empty() ? std::filesystem::path() : home / ".cache";
+  // Others are ignored, as XDG demands.
+  const std::filesystem::path cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
+  if (cache.is_absolute()) return cache;
+  return home.is_absolute() ? home / ".cache" : std::filesystem::path();
 }
 
 int usable_cpus() {

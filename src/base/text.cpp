@@ -97,6 +97,15 @@ bool begins_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
 }
 
+std::string cut_to(std::string_view text, int columns) {
+  std::size_t end = 0;
+  for (int column = 0; column < columns && end < text.size(); ++column) {
+    ++end;
+    while (end < text.size() && !begins_character(text[end])) ++end;
+  }
+  return std::string(text.substr(0, end));
+}
+
 std::string cut_to_bytes(std::string_view text, std::size_t most) {
   std::size_t end = std::min(most, text.size());
   while (end > 0 && end < text.size() && !begins_character(text[end])) --end;
@@ -203,6 +212,13 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
     text += part;
   }
   return text;
+}
+
+std::vector<std::string> items_of(std::string_view list) {
+  std::vector<std::string> items;
+  for (std::size_t begin = 0; begin <= list.size(); begin += items.back().size() + 1)
+    items.emplace_back(list.substr(begin, list.find(',', begin) - begin));
+  return items;
 }
 
 std::string csv_field(const std::string& text) {

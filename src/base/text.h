@@ -23,6 +23,9 @@ bool is_utf8(std::string_view text);
 // Whether `byte` starts a UTF-8 character rather than continuing one.
 bool begins_character(char byte);
 
+// The first `columns` characters of UTF-8 text, counting each as one column.
+std::string cut_to(std::string_view text, int columns);
+
 // The longest prefix of UTF-8 text with at most `most` bytes that does not split a character.
 std::string cut_to_bytes(std::string_view text, std::size_t most);
 
@@ -71,6 +74,17 @@ std::string shortest_text(Number value, Form... form) {
 std::string hex_digits(std::uint64_t number);
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
+
+// The row of a table with this name; null: none.
+template <typename Rows>
+constexpr const typename Rows::value_type* find_row(const Rows& rows, std::string_view name) {
+  for (const auto& row : rows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+// The parts of a list with commas.
+std::vector<std::string> items_of(std::string_view list);
 
 // A field of a CSV file, quoted only if necessary (RFC 4180).
 std::string csv_field(const std::string& text);

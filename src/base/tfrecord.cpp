@@ -7,8 +7,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kWord = sizeof(std::uint64_t);
-
 constexpr auto kTable = [] {
   constexpr std::uint32_t kPolynomial = 0x82F63B78;  // Castagnoli, bit-reversed
   std::array<std::uint32_t, 256> table{};
@@ -20,12 +18,6 @@ constexpr auto kTable = [] {
   return table;
 }();
 
-std::uint64_t word_at(std::string_view bytes) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, bytes.data(), kWord);
-  return word;
-}
-
 // For old processors, which lack the instruction.
 constexpr std::uint32_t by_table(std::string_view bytes, std::uint32_t crc) {
   for (const char byte : bytes)
@@ -35,9 +27,11 @@ constexpr std::uint32_t by_table(std::string_view bytes, std::uint32_t crc) {
 static_assert(~by_table("123456789", ~0U) == 0xE3069283, "the polynomial's check value");
 
 [[gnu::target("sse4.2")]] std::uint32_t by_instruction(std::string_view bytes, std::uint32_t crc) {
-  std::uint64_t wide = crc;
-  for (; bytes.size() >= kWord; bytes.remove_prefix(kWord))
-    wide = __builtin_ia32_crc32di(wide, word_at(bytes));
+  std::uint64_t wide = crc, word = 0;
+  for (; bytes.size() >= sizeof word; bytes.remove_prefix(sizeof word)) {
+    std::memcpy(&word, bytes.data(), sizeof word);
+    wide = __builtin_ia32_crc32di(wide, word);
+  }
   crc = static_cast<std::uint32_t>(wide);
   for (const char byte : bytes) crc = __builtin_ia32_crc32qi(crc, static_cast<unsigned char>(byte));
   return crc;

@@ -11,15 +11,8 @@ namespace {
 constexpr std::string_view kSeparator = "://", kEncodedSeparator = "%3a%2f%2f";
 constexpr std::string_view kSchemeSigns =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.";
+constexpr std::size_t kNumLetters = 52;  // of these, the first ones
 constexpr std::size_t kMaxNameBytes = 100, kMaxUrlBytes = 8000;
-
-bool is_letter(char byte) {
-  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
 
 struct Parts {
   std::string scheme;     // in lowercase
@@ -43,17 +36,6 @@ std::string host_of(const std::string& authority) {
     return end == authority.npos ? authority : authority.substr(0, end + 1);
   }
   return in_small_letters(authority.substr(0, authority.find(':')));
-}
-
-bool is_this_machine(const std::string& host) {
-  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
-}
-
-// True if `url` has bytes that programs interpret differently, or that would end a line of an HTTP
-// request.
-bool has_odd_bytes(std::string_view url) {
-  return std::any_of(url.begin(), url.end(),
-                     [](char byte) { return byte <= ' ' || byte >= 0x7f || byte == '\\'; });
 }
 
 // Whether it may hold a password: a port that is none, or what is encoded.
@@ -86,7 +68,7 @@ std::size_t end_of_url(std::string_view text, std::size_t begin, std::size_t hos
 
 bool is_url(std::string_view text) {
   const std::size_t end = text.find_first_not_of(kSchemeSigns);
-  return end != text.npos && end > 1 && is_letter(text.front()) &&
+  return end != text.npos && end > 1 && kSchemeSigns.find(text.front()) < kNumLetters &&
          text.substr(end).starts_with(kSeparator);
 }
 
@@ -98,7 +80,9 @@ std::string fault_of_url(std::string_view url) {
   if (!is_url(url)) return "it is not a URL";
   if (url.size() > kMaxUrlBytes)
     return "it is longer than " + std::to_string(kMaxUrlBytes) + " bytes";
-  if (has_odd_bytes(url))
+  // Programs interpret them differently, or they would end a line of an HTTP request.
+  if (std::any_of(url.begin(), url.end(),
+                  [](char byte) { return byte <= ' ' || byte >= 0x7f || byte == '\\'; }))
     return "it contains a space, a backslash or another character that must be escaped as %XX";
   const Parts parts = parts_of(url);
   if (parts.scheme != "https" && parts.scheme != "http")
@@ -108,7 +92,7 @@ std::string fault_of_url(std::string_view url) {
            "yourself, and give its path";
   const std::string host = host_of(parts.authority);
   if (host.empty()) return "it has no host";
-  if (parts.scheme == "http" && !is_this_machine(host))
+  if (parts.scheme == "http" && host != "localhost" && host != "127.0.0.1" && host != "[::1]")
     return "http:// is not encrypted, so the file could be replaced in transit: use https://, or "
            "download the file yourself, and give its path";
   return "";
@@ -170,11 +154,8 @@ std::string file_name_of_url(std::string_view url) {
   // Hugging Face's files are alike: …/REPOSITORY/resolve/REVISION/model.safetensors.
   if (const std::size_t end = path.find("/resolve/"); end != path.npos)
     name = path.substr(0, end).substr(path.substr(0, end).rfind('/') + 1) + "-" + name;
-  for (char& byte : name) {
-    const bool is_plain = is_letter(byte) || is_digit(byte) || byte == '.' || byte == '_' ||
-                          byte == '-' || byte == '+';
-    if (!is_plain) byte = '_';
-  }
+  for (char& byte : name)
+    if (kSchemeSigns.find(byte) == kSchemeSigns.npos) byte = '_';
   if (name.size() > kMaxNameBytes) name.erase(0, name.size() - kMaxNameBytes);
   return name.empty() ? "file" : name;
 }

@@ -38,7 +38,7 @@ class ArgumentParser {
   Given run() {
     while (next_ < words_.size()) {
       const po::option& word = words_[next_++];
-      word.string_key.empty() ? take_bare(word.value.front()) : take_named(word);
+      word.string_key.empty() ? parse_bare(word.value.front()) : parse_named(word);
     }
     if (foreign_.empty()) return std::move(given_);
     given_.mention_all();  // the line to type has what would be missing
@@ -73,7 +73,7 @@ class ArgumentParser {
     return &words_[next_].value.front();
   }
 
-  void take_named(const po::option& word) {
+  void parse_named(const po::option& word) {
     const std::string text = word.value.empty() ? "" : word.value.front();
     if (word.string_key == "help") {
       given_.help = true;
@@ -81,7 +81,7 @@ class ArgumentParser {
       return;
     }
     const Option* option = find_option(command_, word.string_key);
-    if (option == nullptr) return take_unknown(word);
+    if (option == nullptr) return parse_unknown(word);
     const bool is_flag = option->kind == ValueKind::kFlag;
     const bool is_next = word.original_tokens.size() > 1;  // the value is a word of its own
     if (is_flag && !word.value.empty() && !is_next)
@@ -89,7 +89,7 @@ class ArgumentParser {
     if (is_flag || (option->kind == ValueKind::kSwitch &&
                     (word.value.empty() || (is_next && !is_value_of_switch(text))))) {
       store(*option, "True");
-      if (is_next) take_bare(text);
+      if (is_next) parse_bare(text);
     } else if (!word.value.empty()) {
       store(*option, text);
     } else {
@@ -110,10 +110,10 @@ class ArgumentParser {
     });
   }
 
-  void take_unknown(const po::option& word) {
+  void parse_unknown(const po::option& word) {
     const std::string& name = word.string_key;
     const RemovedWord* removed = find_removed(command_.name, name);
-    if (removed != nullptr || is_foreign(command_, name)) {
+    if (removed != nullptr || foreign_option(command_, name)) {
       if (removed != nullptr) fault("--" + excerpt(name) + " " + removed->fate() + ".");
       if (removed == nullptr) foreign_.push_back("--" + name);
       const bool is_switch = removed != nullptr && removed->usual.starts_with("false");
@@ -146,16 +146,6 @@ class ArgumentParser {
     return true;
   }
 
-  void take_dashed(const std::string& text) {
-    const TypedWord typed = *split_word(command_, text);
-    if (find_option(command_, typed.name) == nullptr && is_foreign(command_, typed.name))
-      foreign_.push_back(typed.shown);
-    else
-      fault("'" + excerpt(text) + "' is not an option: option names start with two dashes. `kiln " +
-            command_.name + " --help all` lists them.");
-    if (!typed.value) skip_value();
-  }
-
   // Whether a word may be the value of this option: nothing before it is, and no option is on the
   // line that is given instead of it. One that goes with another comes after it.
   bool takes_bare_word(const Option& option) const {
@@ -168,15 +158,22 @@ class ArgumentParser {
     });
   }
 
-  void take_bare(const std::string& text) {
+  void parse_bare(const std::string& text) {
     const bool is_literal = next_ + num_literal_ > words_.size();  // it stands for itself
-    if (is_dashed(text) && !is_literal) return take_dashed(text);
-    const std::optional<TypedWord> typed = split_word(command_, text);
-    if (typed && !is_literal && !may_be_there(text) &&
-        (find_option(command_, typed->name) != nullptr || is_foreign(command_, typed->name))) {
-      foreign_.push_back(typed->shown);
+    const std::optional<TypedWord> typed = is_literal ? std::nullopt : split_word(command_, text);
+    const bool is_own = typed && find_option(command_, typed->name) != nullptr;
+    const bool is_foreign = typed && foreign_option(command_, typed->name);
+    if (typed && is_dashed(text)) {
+      if (is_foreign && !is_own)
+        foreign_.push_back(typed->shown);
+      else
+        fault("'" + excerpt(text) +
+              "' is not an option: option names start with two dashes. `kiln " + command_.name +
+              " --help all` lists them.");
+      if (!typed->value) skip_value();
       return;
     }
+    if ((is_own || is_foreign) && !may_be_there(text)) return foreign_.push_back(typed->shown);
     for (const Option& option : command_.options) {
       if (!takes_bare_word(option)) continue;
       const std::size_t before = given_.values.size();

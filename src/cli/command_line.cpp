@@ -109,8 +109,7 @@ Invocation help_about(Words words) {
   if (!found.empty()) return help(std::move(found));
   const std::string guess = did_you_mean(text, command_names());
   return refusal("'" + excerpt(text) +
-                 "' was not found in the names and descriptions of commands "
-                 "and options." +
+                 "' was not found in the names and descriptions of commands and options." +
                  (guess.empty() ? " `kiln help` lists the commands." : guess));
 }
 
@@ -122,19 +121,6 @@ bool asks_for_version(const std::string& word) {
 // none that is valid.
 bool is_asked(const Settings& settings, const std::string& log_path) {
   return settings.is_given("log-path") && settings.text("log-path") == log_path;
-}
-
-// Names the log folder that must receive error_info.json if the command fails. A log folder inside
-// the output is not written to, because that would make the output an invalid ModelDirectory.
-void note_log_path(Invocation& invocation) {
-  if (const auto* launch = std::get_if<LaunchConfig>(&invocation.command)) {
-    invocation.log_path = launch->log_path;
-    invocation.is_log_path_asked = is_asked(launch->settings, launch->log_path);
-  } else if (const auto* train = std::get_if<TrainConfig>(&invocation.command)) {
-    if (lies_inside(train->output.log_path, train->output.trained_model_path)) return;
-    invocation.log_path = train->output.log_path;
-    invocation.is_log_path_asked = is_asked(train->settings, train->output.log_path);
-  }
 }
 
 // `words` start with the command's name.
@@ -156,7 +142,14 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
                     command.instead_of_ranks,
                 ErrorCode::kUserError);
   invocation.problems = given.problems();
-  note_log_path(invocation);
+  if (const auto* launch = std::get_if<LaunchConfig>(&invocation.command))
+    invocation.log_path = launch->log_path;
+  // One inside the output is not written to, which would make that an invalid ModelDirectory.
+  if (const auto* train = std::get_if<TrainConfig>(&invocation.command);
+      train != nullptr && !lies_inside(train->output.log_path, train->output.trained_model_path))
+    invocation.log_path = train->output.log_path;
+  invocation.is_log_path_asked =
+      !invocation.log_path.empty() && is_asked(given.settings(), invocation.log_path);
   for (const Option& option : command.options) {
     const bool is_output = option.name == "output-path" || option.name == "log-path" ||
                            (option.name == "trained-model-path" && command.name == "train");

@@ -72,7 +72,7 @@ class ConfigFile {
 
   void read() {
     try {
-      take_documents(with_whole_characters(text()));
+      read_documents(with_whole_characters(text()));
     } catch (const Error& error) {
       give_up(error.message());
     } catch (const YAML::Exception& failure) {
@@ -106,7 +106,7 @@ class ConfigFile {
     return read_text_or(path_, kMaxFileBytes, "is larger than 1 MiB", refuse);
   }
 
-  void take_documents(const std::string& text) {
+  void read_documents(const std::string& text) {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     DocumentLines documents;
@@ -116,31 +116,28 @@ class ConfigFile {
                    "The --config file '" + path_ +
                        "' contains more than one document, the second starting at line " +
                        std::to_string(documents.lines()[1]) + ": keep only one.");
-    if (!documents.lines().empty()) take_mapping(YAML::Load(text));
-  }
-
-  void take_mapping(const YAML::Node& root) {
-    if (root.IsNull()) return;
-    if (!root.IsMap()) {
+    const YAML::Node root = documents.lines().empty() ? YAML::Node() : YAML::Load(text);
+    if (!root.IsNull() && !root.IsMap())
       given_.fault(kConfigFilePosition, "The --config file '" + path_ +
                                             "' is not a mapping: write lines such as 'epochs: 5'.");
-      return;
-    }
-    for (const auto& entry : root) take_entry(entry.first, entry.second);
+    if (!root.IsMap()) return;
+    for (const auto& entry : root) add_entry(entry.first, entry.second);
   }
 
-  void take_entry(const YAML::Node& key, const YAML::Node& value) {
+  void add_entry(const YAML::Node& key, const YAML::Node& value) {
     const int line = key.Mark().line + 1;
     const int position = kConfigFilePosition + line;
     const std::string name = key.IsScalar() ? key.Scalar() : "";
     const Option* option = name == "config" ? nullptr : find_option(given_.command, name);
     if (option == nullptr) {
       const RemovedWord* removed = find_removed(given_.command.name, name);
+      const std::string meant = meant_option(given_.command, name);
+      const bool has_guess = removed == nullptr && !meant.empty() && meant != "config";
       given_.fault(position,
                    "'" + excerpt(name) + "' (" + place(line) + ") " +
-                       (removed == nullptr
-                            ? "is not an option that can be set in a --config file." + guess(name)
-                            : removed->fate() + "."));
+                       (removed == nullptr ? "is not an option that can be set in a --config file."
+                                           : removed->fate() + ".") +
+                       (has_guess ? " Did you mean '" + meant + "'?" : ""));
       return;
     }
     given_.mentioned.push_back(option);
@@ -157,22 +154,13 @@ class ConfigFile {
     }
     const std::string text = value.IsNull() ? "" : value.Scalar();
     if (const GivenValue* flag = given_.find(option->name)) {
-      note_if_overridden(text, flag->setting);
+      if (in_small_letters(text) == in_small_letters(flag->setting.text)) return;
+      std::string& reason = given_.find(options::kConfig)->setting.reason;
+      reason += (reason.empty() ? "is overridden by flags: " : "; ") + option->name + " " +
+                excerpt(text) + " -> " + excerpt(flag->setting.text);
       return;
     }
     given_.add({{option, text, Origin::kFile, place(line)}, position});
-  }
-
-  void note_if_overridden(const std::string& text, const Setting& flag) {
-    if (in_small_letters(text) == in_small_letters(flag.text)) return;
-    std::string& reason = given_.find(options::kConfig)->setting.reason;
-    reason += (reason.empty() ? "is overridden by flags: " : "; ") + flag.option->name + " " +
-              excerpt(text) + " -> " + excerpt(flag.text);
-  }
-
-  std::string guess(const std::string& name) const {
-    const std::string meant = meant_option(given_.command, name);
-    return meant.empty() || meant == "config" ? "" : " Did you mean '" + meant + "'?";
   }
 
   const std::string path_;

@@ -54,12 +54,10 @@ Rows<RecordOptions> record_rows() {
       opt(&RecordOptions::keys, "record-keys", pairs("KEYS", parse_record_keys), kPaths,
           "Feature names in TFRecord files, if not image/encoded, image/class/label, "
           "image/class/text and image/filename: some of image=KEY, label=KEY, text=KEY and "
-          "name=KEY, "
-          "with commas and no spaces between them."),
+          "name=KEY, with commas and no spaces between them."),
       opt(&RecordOptions::columns, "columns", pairs<Pairs>("KEYS", kColumns), kPaths,
-          "Columns of a list of images, by name or, where it has no header, by number: "
-          "some of path=NAME, label=NAME, split=NAME, group=NAME and weight=NAME, with commas and "
-          "no "
+          "Columns of a list of images, by name or, where it has no header, by number: some of "
+          "path=NAME, label=NAME, split=NAME, group=NAME and weight=NAME, with commas and no "
           "spaces between them. Nothing after the = ignores a column. Default: usual names; see "
           "docs/data.md."),
       opt(&RecordOptions::list_roots, "list-root", pairs<Pairs>("DIR", kRoots), kPaths,
@@ -87,7 +85,7 @@ namespace {
 
 template <typename Config>
 void check_apart(Given& given, Config& /*config*/) {
-  given.keep_apart("output-path", {"data-path"});
+  given.keep_apart("output-path", {"input-image-transform-path", "data-path"});
 }
 
 // ---- split ----
@@ -115,19 +113,13 @@ std::vector<double> fractions_value(const Option& option, const std::string& tex
     fractions.push_back(fraction_value(option, item, "A fraction in " + where));
   if (fractions.size() != 2 && fractions.size() != 3)
     refuse_text(where + " is '" + text +
-                "', but must be the fractions for train and test, such as 0.9,0.1, or for "
-                "train, valid and test, such as 0.8,0.1,0.1.");
+                "', but must be the fractions for train and test, such as 0.9,0.1, or for train, "
+                "valid and test, such as 0.8,0.1,0.1.");
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
   if (std::abs(sum - 1) > kRounding)
     throw Error(ErrorCode::kNotInRangeValue, where + " is " + text + ", which adds up to " +
                                                  std::to_string(sum) + ", but must add up to 1.");
   return fractions;
-}
-
-Reader<double> fraction() {
-  Reader<double> reader = share("X");
-  reader.parse = fraction_value;
-  return reader;
 }
 
 void check_fractions(Given& given, SplitImagesConfig& config) {
@@ -156,9 +148,8 @@ void check_split(Given& given, SplitImagesConfig& config) {
        {std::pair{"tgt-train-path", "tgt-test-path"}, std::pair{"tgt-test-path", "tgt-train-path"}})
     if (given.mentions(path) && !given.mentions(other) && !given.mentions("output-path"))
       given.fault(path, std::string("--") + other +
-                            " DIR is missing: add it, or give --output-path "
-                            "instead of --" +
-                            path + ".");
+                            " DIR is missing: add it, or give --output-path instead of --" + path +
+                            ".");
   given.keep_apart("tgt-train-path", {"data-path"});
   given.keep_apart("tgt-test-path", {"data-path", "tgt-train-path"});
   given.keep_apart("output-path", {"data-path"});
@@ -168,53 +159,6 @@ void check_split(Given& given, SplitImagesConfig& config) {
   config.part_paths.clear();
   for (const std::string& name : config.part_names)
     config.part_paths.push_back((std::filesystem::path(config.output_path) / name).string());
-}
-
-// ---- pack ----
-
-Rows<PackConfig> pack_rows() {
-  const std::string group = "Shards";
-  return {
-      opt(&PackConfig::input_path, "data-path", path("DIR"),
-          {kPaths, kPositional, kRequired, kDataIn},
-          "Labeled images, in any format that train reads; the flag name may be omitted.")
-          .on_port("input-path"),
-      opt(&PackConfig::output_path, "output-path", path("DIR"),
-          {kPaths, kPositional, kRequired, kDataOut},
-          "Empty folder for the shards; the flag name may be omitted."),
-      opt(&PackConfig::format, "format",
-          {{"tar", ShardFormat::kTar},
-           {"tfrecord", ShardFormat::kTfRecord},
-           {"recordio", ShardFormat::kRecordIo}},
-          {group, kParameter},
-          "tar: WebDataset shards. tfrecord: tf.train.Example files with TensorFlow's feature "
-          "names. recordio: MXNet image records, as read by SageMaker's image classification, each "
-          "file with its .idx."),
-      opt(&PackConfig::shard_mb, "shard-mb", from(1, 1 << 20, "MiB"), {group, kParameter},
-          "Maximum size of a shard."),
-      opt(&PackConfig::short_side, "short-side", auto_or(16, 4096, "pixels"), {group, kParameter},
-          "Downscale images whose short side is longer to this length and store them as JPEG. "
-          "auto: store every image unchanged."),
-      within(
-          &PackConfig::records,
-          {exif_row(group, "For downscaled images, which are stored without it; others keep it.")}),
-      opt(&PackConfig::quality, "quality", from(1, 100), {group, kParameter},
-          "JPEG quality of downscaled images."),
-      opt(&PackConfig::shuffle, "shuffle", on_off(), {group, kParameter},
-          "Store the images in random order."),
-      opt(&PackConfig::even_shards, "even-shards", on_off(), {group, kParameter},
-          "Give every shard the same number of images and the same mix of classes."),
-      opt(&PackConfig::balance_classes, "balance-classes", on_off(), {group, kParameter},
-          "Duplicate images until every class has as many as the largest. For training data only; "
-          "train --sample balanced oversamples small classes without storing copies."),
-      seed_row<PackConfig>(
-          {group, kParameter},
-          "Seed for --shuffle, and for the images that --balance-classes duplicates."),
-      within(&PackConfig::records, record_rows()
-                                       .on_canvas("classes", Canvas::kFileIn)
-                                       .on_canvas("first-label", Canvas::kParameter)),
-      within(&PackConfig::records, list_set_rows()),
-      within(&PackConfig::records, one_label_rows())};
 }
 
 // ---- demo-data ----
@@ -272,27 +216,6 @@ constexpr std::array<OperationSwitch, 13> kSwitches = {{
     {"random-grayscale", "", "Accepted and ignored, as in the designer."},
 }};
 
-// Removes a length, and the spaces around it, from the front of `text`. Returns it without spaces;
-// empty if there is none.
-std::string take_length(std::string_view& text) {
-  constexpr std::string_view kSigns = "+-0123456789";
-  const auto skip_spaces = [&] {
-    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  };
-  skip_spaces();
-  const std::size_t end = std::min(text.find_first_not_of(kSigns), text.size());
-  std::string length(text.substr(0, end));
-  text.remove_prefix(end);
-  skip_spaces();
-  return length;
-}
-
-bool take(std::string_view& text, char c) {
-  if (!text.starts_with(c)) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
 // As JSON: 256 or {"size": [224, 160]}. A bare list would be two arguments: of RandomCrop, a size
 // and a padding.
 std::string argument_value(const Option& option, const std::string& text,
@@ -302,15 +225,17 @@ std::string argument_value(const Option& option, const std::string& text,
     side.kind = ValueKind::kInteger;
     return std::to_string(integer_value(side, length, where));
   };
-  std::string_view rest = text;
-  if (option.kind != ValueKind::kImageSize || !take(rest, '[')) return checked(text);
-  const std::string height = take_length(rest);
-  const bool has_two = take(rest, ',');
-  const std::string width = take_length(rest);
-  if (!has_two || height.empty() || width.empty() || rest != "]")
+  if (option.kind != ValueKind::kImageSize || !text.starts_with('[')) return checked(text);
+  std::vector<std::string> sides = items_of(std::string_view(text).substr(1, text.size() - 2));
+  bool is_valid = sides.size() == 2 && text.ends_with(']');
+  for (std::string& side : sides) {
+    side = std::string(trimmed(side, " "));
+    is_valid = is_valid && !side.empty() && side.find_first_not_of("+-0123456789") == side.npos;
+  }
+  if (!is_valid)
     refuse_text(where + " is '" + excerpt(text) +
                 "', but must be a length in pixels, or a height and a width such as [224,160].");
-  return "{\"size\": [" + checked(height) + ", " + checked(width) + "]}";
+  return "{\"size\": [" + checked(sides[0]) + ", " + checked(sides[1]) + "]}";
 }
 
 Row<TransformInitConfig> argument_row(const OperationSwitch& known) {
@@ -329,23 +254,7 @@ Row<TransformInitConfig> argument_row(const OperationSwitch& known) {
                                      {kOperations, kParameter}, known.argument_help);
 }
 
-Rows<TransformInitConfig> init_rows() {
-  Rows<TransformInitConfig> rows =
-      opt(&TransformInitConfig::output_path, "output-path", path("DIR"),
-          {kPaths, kPositional, kRequired, kDataOut},
-          "Output folder for the TransformationDirectory; the flag name may be omitted.");
-  for (const OperationSwitch& known : kSwitches) {
-    const auto place = [name = known.name](TransformInitConfig& config) -> bool& {
-      return config.switches[name];
-    };
-    rows = {rows, row_of<TransformInitConfig>(place, known.name, on_off(),
-                                              {kOperations, kParameter}, known.help)};
-    if (*known.argument != '\0') rows = {rows, argument_row(known)};
-  }
-  return rows;
-}
-
-void settle_operations(Given&, TransformInitConfig& config) {
+void resolve_operations(Given&, TransformInitConfig& config) {
   std::string operations;
   for (const OperationSwitch& known : kSwitches) {
     if (!config.switches[known.name]) continue;
@@ -359,10 +268,6 @@ void settle_operations(Given&, TransformInitConfig& config) {
   config.operations = "[" + operations + "]";
 }
 
-void check_apply(Given& given, TransformApplyConfig& /*config*/) {
-  given.keep_apart("output-path", {"input-image-transform-path", "data-path"});
-}
-
 }  // namespace
 
 CommandInfo convert_command() {
@@ -374,18 +279,18 @@ CommandInfo convert_command() {
            {kPaths, kPositional, kRequired, kDataIn},
            "Images, class folders, a COCO folder, an archive or record files; the flag name may be "
            "omitted.")
-           .on_port("input-path"),
+           .with(&Option::port_name, "input-path"),
        opt(&ConvertConfig::output_path, "output-path", path("DIR"),
            {kPaths, kPositional, kRequired, kDataOut},
            "Output folder for the ImageDirectory; the flag name may be omitted."),
-       within(&ConvertConfig::records, record_rows()),
-       within(&ConvertConfig::records, list_set_rows()),
        within(&ConvertConfig::records, one_label_rows())},
       check_apart<ConvertConfig>);
 }
 
 CommandInfo split_command() {
   const std::string group = "Split";
+  Reader<double> fraction = share("X");
+  fraction.parse = fraction_value;
   return command<SplitImagesConfig>(
       "split",
       "Split labeled images into a training and a test ImageDirectory, or into train, valid and "
@@ -393,17 +298,17 @@ CommandInfo split_command() {
       "PHOTOS [options]",
       {opt(&SplitImagesConfig::src_path, "data-path", path("DIR"),
            {kPaths, kDataIn, kPositional, kRequired}, "Images, in any format that train reads.")
-           .on_port("src-path"),
+           .with(&Option::port_name, "src-path"),
        opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), {kPaths, kDataOut},
            "Output folder for the training ImageDirectory.")
-           .unless("output-path"),
+           .with(&Option::instead, "output-path"),
        opt(&SplitImagesConfig::test_path, "tgt-test-path", path("DIR"), {kPaths, kDataOut},
            "Output folder for the test ImageDirectory.")
-           .unless("output-path"),
+           .with(&Option::instead, "output-path"),
        opt(&SplitImagesConfig::output_path, "output-path", path("DIR"), kPaths,
            "Folder for the ImageDirectories train and test, or train, valid and test, instead of "
            "--tgt-train-path and --tgt-test-path. Default, without these: split."),
-       opt(&SplitImagesConfig::fraction, "fraction", fraction(), {group, kParameter},
+       opt(&SplitImagesConfig::fraction, "fraction", fraction, {group, kParameter},
            "Fraction of the images that goes to the training output, rounded down; each output "
            "gets at least one image."),
        opt(&SplitImagesConfig::fractions, "fractions",
@@ -427,18 +332,56 @@ CommandInfo split_command() {
            "Print a JSON object per line for duplicates that went to different outputs; exit code "
            "1 if there are any. For two existing folders: kiln inspect DIR --valid-data-path DIR."),
        seed_row<SplitImagesConfig>({group, kParameter}, "Seed for the split."),
-       within(&SplitImagesConfig::records, record_rows()),
-       within(&SplitImagesConfig::records, list_set_rows()),
        within(&SplitImagesConfig::records, one_label_rows())},
       check_split, {imply_output});
 }
 
 CommandInfo pack_command() {
-  CommandInfo info =
-      command("pack",
-              "Pack labeled images into shards (tar, TFRecord, RecordIO) that train reads without "
-              "unpacking.",
-              "INPUT-PATH OUTPUT-PATH [options]", pack_rows(), check_apart<PackConfig>);
+  const std::string group = "Shards";
+  CommandInfo info = command<PackConfig>(
+      "pack",
+      "Pack labeled images into shards (tar, TFRecord, RecordIO) that train reads without "
+      "unpacking.",
+      "INPUT-PATH OUTPUT-PATH [options]",
+      {opt(&PackConfig::input_path, "data-path", path("DIR"),
+           {kPaths, kPositional, kRequired, kDataIn},
+           "Labeled images, in any format that train reads; the flag name may be omitted.")
+           .with(&Option::port_name, "input-path"),
+       opt(&PackConfig::output_path, "output-path", path("DIR"),
+           {kPaths, kPositional, kRequired, kDataOut},
+           "Empty folder for the shards; the flag name may be omitted."),
+       opt(&PackConfig::format, "format",
+           {{"tar", ShardFormat::kTar},
+            {"tfrecord", ShardFormat::kTfRecord},
+            {"recordio", ShardFormat::kRecordIo}},
+           {group, kParameter},
+           "tar: WebDataset shards. tfrecord: tf.train.Example files with TensorFlow's feature "
+           "names. recordio: MXNet image records, as read by SageMaker's image classification, "
+           "each file with its .idx."),
+       opt(&PackConfig::shard_mb, "shard-mb", from(1, 1 << 20, "MiB"), {group, kParameter},
+           "Maximum size of a shard."),
+       opt(&PackConfig::short_side, "short-side", auto_or(16, 4096, "pixels"), {group, kParameter},
+           "Downscale images whose short side is longer to this length and store them as JPEG. "
+           "auto: store every image unchanged."),
+       within(&PackConfig::records,
+              {exif_row(group,
+                        "For downscaled images, which are stored without it; others keep it.")}),
+       opt(&PackConfig::quality, "quality", from(1, 100), {group, kParameter},
+           "JPEG quality of downscaled images."),
+       opt(&PackConfig::shuffle, "shuffle", on_off(), {group, kParameter},
+           "Store the images in random order."),
+       opt(&PackConfig::even_shards, "even-shards", on_off(), {group, kParameter},
+           "Give every shard the same number of images and the same mix of classes."),
+       opt(&PackConfig::balance_classes, "balance-classes", on_off(), {group, kParameter},
+           "Duplicate images until every class has as many as the largest. For training data only; "
+           "train --sample balanced oversamples small classes without storing copies."),
+       seed_row<PackConfig>(
+           {group, kParameter},
+           "Seed for --shuffle, and for the images that --balance-classes duplicates."),
+       within(&PackConfig::records, one_label_rows()
+                                        .on_canvas("classes", Canvas::kFileIn)
+                                        .on_canvas("first-label", Canvas::kParameter))},
+      check_apart<PackConfig>);
   info.instead_of_ranks =
       "`kiln pack` is one process that uses all processors: start it once, without a launcher.";
   return info;
@@ -463,10 +406,22 @@ CommandInfo demo_data_command() {
 }
 
 CommandInfo transform_init_command() {
+  Rows<TransformInitConfig> rows =
+      opt(&TransformInitConfig::output_path, "output-path", path("DIR"),
+          {kPaths, kPositional, kRequired, kDataOut},
+          "Output folder for the TransformationDirectory; the flag name may be omitted.");
+  for (const OperationSwitch& known : kSwitches) {
+    const auto place = [name = known.name](TransformInitConfig& config) -> bool& {
+      return config.switches[name];
+    };
+    rows = {rows, row_of<TransformInitConfig>(place, known.name, on_off(),
+                                              {kOperations, kParameter}, known.help)};
+    if (*known.argument != '\0') rows = {rows, argument_row(known)};
+  }
   return command(
       "transform init",
       "Write a TransformationDirectory: operations that resize, crop and augment images.",
-      "OUTPUT-PATH [options]", init_rows(), settle_operations);
+      "OUTPUT-PATH [options]", std::move(rows), resolve_operations);
 }
 
 CommandInfo transform_apply_command() {
@@ -482,7 +437,7 @@ CommandInfo transform_apply_command() {
        opt(&TransformApplyConfig::image_path, "data-path", path("DIR"),
            {kPaths, kDataIn, kPositional, kRequired},
            "Images, in any format that convert reads; labels are kept.")
-           .on_port("input-image-dir-path"),
+           .with(&Option::port_name, "input-image-dir-path"),
        opt(&TransformApplyConfig::output_path, "output-path", path("DIR"),
            {kPaths, kDataOut, kRequired},
            "Output folder for the ImageDirectory, whose images are PNG files."),
@@ -492,10 +447,8 @@ CommandInfo transform_apply_command() {
                                       "Seed of the random operations, drawn once per image."),
        opt(&TransformApplyConfig::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
            kMachine, "Threads that read, transform and write images. auto: one per processor."),
-       within(&TransformApplyConfig::records, record_rows()),
-       within(&TransformApplyConfig::records, list_set_rows()),
        within(&TransformApplyConfig::records, one_label_rows())},
-      check_apply);
+      check_apart<TransformApplyConfig>);
 }
 
 }  // namespace kiln

@@ -93,9 +93,9 @@ void Given::report_missing() {
   for (const Option& option : command.options) {
     const Option* instead = option.instead.empty() ? nullptr : find_option(command, option.instead);
     if (instead != nullptr && has(option.name) && has(instead->name))
-      fault(position(instead->name), "--" + option.name + " and --" + instead->name +
-                                         " are both given, but mean the same thing: use only one "
-                                         "of them.");
+      fault(position(instead->name),
+            "--" + option.name + " and --" + instead->name +
+                " are both given, but mean the same thing: use only one of them.");
     if (!option.required || mentions(option.name) || mentions(option.instead)) continue;
     fault(kMissingPosition, "--" + option.name + " " + option.value_name + " is missing (" +
                                 first_sentence(option.help) + "): add it" +

@@ -54,7 +54,7 @@ CommandInfo launch_command() {
       "--ranks N|auto [options] -- train [options of train]",
       {opt(&Config::ranks, "ranks", auto_or(1, 4096, "processes"), {kRanks, kRequired},
            "Processes to start. auto: one per slot of --hosts, or else one per GPU of this host.")
-           .shown_as("N|auto"),
+           .with(&Option::value_name, "N|auto"),
        opt(&Config::hosts, "hosts",
            Reader<std::vector<RankHost>>{{.value_name = "HOST:N,..."}, hosts_value}, kRanks,
            "Hosts to start them on, each with its number of slots (1 if omitted). Default: this "

@@ -19,21 +19,19 @@ using enum Effect;
 
 constexpr std::size_t kSha256Digits = 64;
 
-std::string sha256_value(const Option& option, const std::string& text, const std::string& where) {
-  std::string hash = in_small_letters(text_value(option, text, where));
-  if (hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos)
-    return hash;
-  refuse_text(where + " is '" + text +
-              "', but must be 64 hexadecimal digits, as sha256sum prints them.");
-}
-
 const char* const kWeightsHashHelp =
     "Expected SHA-256 of the --weights file: fail if it differs. Default: the eight digits in the "
     "name of a downloaded file, if it has any.";
 
 Reader<std::string> sha256() {
-  Reader<std::string> reader = free_text("HEX");
-  reader.parse = sha256_value;
+  Reader<std::string> reader = path("HEX", ValueKind::kText);
+  reader.parse = [](const Option& option, const std::string& text, const std::string& where) {
+    std::string hash = in_small_letters(text_value(option, text, where));
+    if (hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos)
+      return hash;
+    refuse_text(where + " is '" + text +
+                "', but must be 64 hexadecimal digits, as sha256sum prints them.");
+  };
   return reader;
 }
 
@@ -45,9 +43,6 @@ void check_weights(Given& given, const std::string& weights, const std::string& 
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");
-}
-
-void check_weights_hash(Given& given) {
   if (given.has("weights-sha256") && !given.has("weights"))
     given.refuse("weights-sha256", "is the hash of a file, but --weights is not given.");
 }
@@ -56,8 +51,7 @@ const std::string kInitialWeights =
     "Initial weights: `torchvision`, what it publishes for the network (torchvision:v2: its second "
     "file); a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint; "
     "or the https:// URL of a file. Downloads are cached in ~/.cache/kiln/weights. Of several "
-    "state "
-    "dicts in a file, such as state_dict and state_dict_ema, FILE#NAME takes one. ";
+    "state dicts in a file, such as state_dict and state_dict_ema, FILE#NAME takes one. ";
 
 // Whether a network allows a variant of its family. One that is unknown is already reported.
 bool allows(const std::string& model_name, std::string_view variant) {
@@ -65,7 +59,14 @@ bool allows(const std::string& model_name, std::string_view variant) {
   return network == nullptr || network->family().allows(variant);
 }
 
-void check_pretrained(Given& given, const InitModelConfig& config) {
+void check_init_model(Given& given, InitModelConfig& config) {
+  check_weights(given, config.weights, config.model_name);
+  if (config.zero_init_residual && !allows(config.model_name, kZeroInitResidual))
+    given.refuse("zero-init-residual", "applies to ResNets only, but the model is " +
+                                           config.model_name + ": leave it out.");
+  if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
+    given.refuse("memory-efficient", "applies to DenseNets only, but the model is " +
+                                         config.model_name + ": leave it out.");
   if (config.pretrained == true && !given.has("weights"))
     given.refuse("pretrained",
                  "is True, but no weights are given: add --weights torchvision, or a file or its "
@@ -73,18 +74,6 @@ void check_pretrained(Given& given, const InitModelConfig& config) {
                  ErrorCode::kFailedToDownloadFiles);
   if (given.has("weights") && config.pretrained == false)
     given.refuse("pretrained", "is False, but --weights is given: leave one of them out.");
-}
-
-void check_init_model(Given& given, InitModelConfig& config) {
-  check_weights(given, config.weights, config.model_name);
-  check_weights_hash(given);
-  if (config.zero_init_residual && !allows(config.model_name, kZeroInitResidual))
-    given.refuse("zero-init-residual", "applies to ResNets only, but the model is " +
-                                           config.model_name + ": leave it out.");
-  if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
-    given.refuse("memory-efficient", "applies to DenseNets only, but the model is " +
-                                         config.model_name + ": leave it out.");
-  check_pretrained(given, config);
 }
 
 // ---- score, evaluate, audit ----
@@ -129,68 +118,6 @@ JobPart part_value(const Option& option, const std::string& text, const std::str
               "', but must be K/N with K from 1 to N, such as 3/8, or auto, or auto/N.");
 }
 
-Rows<ScoreConfig> score_rows() {
-  using Config = ScoreConfig;
-  return {
-      opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
-          "ModelDirectory of a trained model, as written by `kiln train`.")
-          .otherwise("model"),
-      opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
-          "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
-          "ImageDirectory, a COCO folder, or a single image."),
-      opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
-          "Only the images listed in this file (-: standard input), one path per line, or "
-          "ended by zero bytes as of find -print0; relative to --data-path if given, else to "
-          "the working directory."),
-      opt(&Config::output_path, "output-path", path("FILE"), kPaths,
-          "File for the predictions, one row per image, in the order of the images: .csv, "
-          ".jsonl or .parquet. Default: readable lines on standard output."),
-      opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
-          "Folder for the predictions in the format of the designer's Score Image Model, a "
-          "DataFrameDirectory; bad images are omitted."),
-      opt(&Config::explain, "explain", path("DIR"), kPaths,
-          "Folder for heat maps of the images that the model is least sure of and of those it "
-          "got wrong: what in the image led to the prediction."),
-      opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
-          kPaths,
-          "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
-          "auto: the part of this task of a Slurm array from 0 or 1, host of a SageMaker job, or "
-          "RANK of WORLD_SIZE. auto/N: of a task of any whole array of N, or by "
-          "JOB_COMPLETION_INDEX of Kubernetes."),
-      opt(&Config::resume, "resume",
-          {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
-          "auto: continue after the rows that a killed job left in --output-path, if it had "
-          "the same model, images and options. never: start over."),
-      opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
-          "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in "
-          "readable lines."),
-      opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
-          "Write the probability of every class, one column each."),
-      opt(&Config::raw, "raw", on_off(), kAnswers,
-          "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
-          "temperature fitted on the validation images. The labels stay the same, unless "
-          "--min-confidence is given. --scored-dataset always holds the plain softmax."),
-      opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
-          "Confidence threshold: below it the label is empty, and the column guess holds the "
-          "most probable class."),
-      opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
-          "The same, at the threshold that gave this accuracy on the validation images of "
-          "training. A lower value answers more images."),
-      within(&Config::prediction, prediction_rows())};
-}
-
-// "scores.csv" -> "scores.part-3-of-8.csv", so that no two parts write one file and their names are
-// in the order of their rows. The parts of a Parquet file are in a folder of its name.
-std::string path_of_part(const std::string& whole, const JobPart& part) {
-  std::filesystem::path path = whole;
-  const std::string extension = path.extension().string();
-  if (extension.empty()) return whole;
-  const auto num_digits = static_cast<int>(std::to_string(part.count).size());
-  const std::string name =
-      formatted("part-%0*d-of-%d", num_digits, part.number, part.count) + extension;
-  return (extension == ".parquet" ? path / name : path.replace_extension("." + name)).string();
-}
-
 void check_part(Given& given, ScoreConfig& config) {
   if (!config.part) return;
   const auto refuse = [&](const std::string& why) { given.refuse("part", why); };
@@ -204,7 +131,16 @@ void check_part(Given& given, ScoreConfig& config) {
     refuse("cannot be used with --explain, which chooses among all images: score without --part.");
   if (config.files_from == "-")
     refuse("needs to know the number of images: give --files-from a file.");
-  config.output_path = path_of_part(config.output_path, *config.part);
+  // "scores.csv" -> "scores.part-3-of-8.csv", so that no two parts write one file and their names
+  // are in the order of their rows. The parts of a Parquet file are in a folder of its name.
+  std::filesystem::path path = config.output_path;
+  const std::string extension = path.extension().string();
+  if (extension.empty()) return;
+  const auto num_digits = static_cast<int>(std::to_string(config.part->count).size());
+  const std::string name =
+      formatted("part-%0*d-of-%d", num_digits, config.part->number, config.part->count) + extension;
+  config.output_path =
+      (extension == ".parquet" ? path / name : path.replace_extension("." + name)).string();
 }
 
 void check_score(Given& given, ScoreConfig& config) {
@@ -228,8 +164,8 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
 }
 
-// Refuses a file name whose ending means other contents than those of --format.
-void check_ending(Given& given, const ExportConfig& config) {
+void check_export(Given& given, ExportConfig& config) {
+  // A file name whose ending means other contents than those of --format is refused.
   constexpr std::string_view kOthers =
       " .pt2 .ts .safetensors .tflite .pb .keras .h5 .mlmodel .mlpackage .engine .plan .xml ";
   const std::string ending =
@@ -241,10 +177,6 @@ void check_ending(Given& given, const ExportConfig& config) {
     given.refuse("output-path", "ends in " + ending + ", which --format " + config.format +
                                     " does not write: give another name" +
                                     (meant.empty() ? "." : ", or --format " + meant + "."));
-}
-
-void check_export(Given& given, ExportConfig& config) {
-  check_ending(given, config);
   if (config.format != "onnx")
     for (const char* option : {"input", "half"})
       if (given.has(option))
@@ -260,9 +192,9 @@ void imply_backbone(Given& given, const AuditConfig& config) {
     given.imply("trained-model-path", "model");
 }
 
-void check_backbone(Given& given, const AuditConfig& config) {
+void check_audit(Given& given, AuditConfig& config) {
+  config.settings = given.settings();
   check_weights(given, config.weights, config.model_name);
-  check_weights_hash(given);
   const bool has_model = given.has("trained-model-path"), has_name = given.has("model-name"),
              has_weights = given.has("weights");
   if (has_model && (has_name || has_weights))
@@ -273,11 +205,6 @@ void check_backbone(Given& given, const AuditConfig& config) {
     given.fault("trained-model-path",
                 "No pretrained network is given: add --trained-model-path DIR, or --weights "
                 "torchvision (or a file or URL; another network with --model-name).");
-}
-
-void check_audit(Given& given, AuditConfig& config) {
-  config.settings = given.settings();
-  check_backbone(given, config);
   given.keep_apart("output-path", {"data-path", "valid-data-path", "trained-model-path"});
 }
 
@@ -288,28 +215,14 @@ Rows<NetworkConfig> network_rows() {
   return {
       opt(&Config::model_name, "model-name", network_name(/*or_auto=*/true),
           {kModel, kFree, kFirst},
-          "Network to train, instead of --untrained-model-path: from --weights or from "
-          "scratch. auto: the one in the name of --weights, or, from scratch, by the number of "
-          "images and --time-limit. Default: the one in the name of --weights, else resnet18."),
+          "Network to train, instead of --untrained-model-path: from --weights or from scratch. "
+          "auto: the one in the name of --weights, or, from scratch, by the number of images and "
+          "--time-limit. Default: the one in the name of --weights, else resnet18."),
       opt(&Config::weights, "weights", model_path("FILE"), {kModel, kFree, kFirst},
           kInitialWeights + "Matching tensors are loaded; other classes get a new last layer.")};
 }
 
 namespace {
-
-// The network that a model directory, or the one of a file, names; null if there is none. Whether
-// the directory is sound is checked when its weights are read.
-const KnownNetwork* network_in(const std::string& weights) {
-  const std::filesystem::path path(weights);
-  std::ifstream spec((is_folder(path) ? path : path.parent_path()) / "model_spec.yaml");
-  constexpr int kMostLines = 200;
-  constexpr std::string_view kKey = "model_name: ";
-  std::string line;
-  for (int i = 0; i < kMostLines && std::getline(spec, line); ++i)
-    if (const std::size_t at = line.find(kKey); at != line.npos)
-      return find_network(line.substr(at + kKey.size()));
-  return nullptr;
-}
 
 // The network whose name the file's name begins with, as a word or several: the longest one, since
 // resnet50 begins resnet50_32x4d.
@@ -331,8 +244,20 @@ std::string_view network_begun(std::string_view file) {
 
 std::string network_of(const std::string& weights) {
   if (names_torchvision(weights)) return std::string(kUsualNetwork);
-  if (const KnownNetwork* stored = network_in(weights)) return std::string(stored->name);
-  return std::string(network_begun(std::filesystem::path(weights).filename().string()));
+  // A model directory, or the one of a file, names it. Whether the directory is sound is checked
+  // when its weights are read.
+  const std::filesystem::path path(weights);
+  std::ifstream spec((is_folder(path) ? path : path.parent_path()) / "model_spec.yaml");
+  constexpr int kMostLines = 200;
+  constexpr std::string_view kKey = "model_name: ";
+  const KnownNetwork* stored = nullptr;
+  std::string line;
+  for (int i = 0; i < kMostLines && std::getline(spec, line); ++i)
+    if (const std::size_t at = line.find(kKey); at != line.npos) {
+      stored = find_network(line.substr(at + kKey.size()));
+      break;
+    }
+  return std::string(stored != nullptr ? stored->name : network_begun(path.filename().string()));
 }
 
 void check_network(Given& given, const NetworkConfig& config) {
@@ -458,12 +383,59 @@ CommandInfo evaluate_command() {
 }
 
 CommandInfo score_command() {
-  CommandInfo info = command(
+  using Config = ScoreConfig;
+  CommandInfo info = command<Config>(
       "score", "Classify images with a trained model: the most probable classes with confidence.",
-      "PHOTO... [options]", score_rows(), check_score);
+      "PHOTO... [options]",
+      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
+           "ModelDirectory of a trained model, as written by `kiln train`.")
+           .otherwise("model"),
+       opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
+           "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
+           "ImageDirectory, a COCO folder, or a single image."),
+       opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
+           "Only the images listed in this file (-: standard input), one path per line, or ended "
+           "by zero bytes as of find -print0; relative to --data-path if given, else to the "
+           "working directory."),
+       opt(&Config::output_path, "output-path", path("FILE"), kPaths,
+           "File for the predictions, one row per image, in the order of the images: .csv, .jsonl "
+           "or .parquet. Default: readable lines on standard output."),
+       opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
+           "Folder for the predictions in the format of the designer's Score Image Model, a "
+           "DataFrameDirectory; bad images are omitted."),
+       opt(&Config::explain, "explain", path("DIR"), kPaths,
+           "Folder for heat maps of the images that the model is least sure of and of those it got "
+           "wrong: what in the image led to the prediction."),
+       opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
+           kPaths,
+           "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
+           "auto: the part of this task of a Slurm array from 0 or 1, host of a SageMaker job, or "
+           "RANK of WORLD_SIZE. auto/N: of a task of any whole array of N, or by "
+           "JOB_COMPLETION_INDEX of Kubernetes."),
+       opt(&Config::resume, "resume",
+           {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
+           "auto: continue after the rows that a killed job left in --output-path, if it had the "
+           "same model, images and options. never: start over."),
+       opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
+           "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in "
+           "readable lines."),
+       opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
+           "Write the probability of every class, one column each."),
+       opt(&Config::raw, "raw", on_off(), kAnswers,
+           "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
+           "temperature fitted on the validation images. The labels stay the same, unless "
+           "--min-confidence is given. --scored-dataset always holds the plain softmax."),
+       opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
+           "Confidence threshold: below it the label is empty, and the column guess holds the most "
+           "probable class."),
+       opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
+           "The same, at the threshold that gave this accuracy on the validation images of "
+           "training. A lower value answers more images."),
+       within(&Config::prediction, prediction_rows())},
+      check_score);
   info.instead_of_ranks =
-      "`kiln score` is one process for each part of the images: start it with --part 1/8, "
-      "--part 2/8 and so on, or with --part auto in each task of an array job.";
+      "`kiln score` is one process for each part of the images: start it with --part 1/8, --part "
+      "2/8 and so on, or with --part auto in each task of an array job.";
   return info;
 }
 

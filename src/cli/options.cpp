@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -14,16 +15,6 @@ namespace kiln {
 namespace {
 
 namespace po = boost::program_options;
-
-std::vector<CommandInfo> build_table() {
-  return {
-      train_command(),           score_command(),   serve_command(),     evaluate_command(),
-      audit_command(),           export_command(),  launch_command(),    tune_command(),
-      init_model_command(),      convert_command(), split_command(),     transform_init_command(),
-      transform_apply_command(), pack_command(),    demo_data_command(), watch_command(),
-      inspect_command(),         report_command(),  compare_command(),   describe_command(),
-  };
-}
 
 // Of lines of help.
 std::size_t width() {
@@ -105,13 +96,6 @@ std::string text_of(const po::options_description& table) {
   return text;
 }
 
-std::vector<std::string> groups_of(const CommandInfo& command) {
-  std::vector<std::string> groups;
-  for (const Option& option : command.options)
-    if (std::ranges::count(groups, option.group) == 0) groups.push_back(option.group);
-  return groups;
-}
-
 // Words that no description has, and the words to search instead, or a sentence.
 constexpr std::pair<std::string_view, std::string_view> kTopics[] = {
     {"imbalance imbalanced unbalanced", "class-weights"},
@@ -164,10 +148,6 @@ bool is_in(const std::string& name, const std::string& text, const std::string& 
          joined(stems_of(name + " " + text), "").find(query) != std::string::npos;
 }
 
-bool is_found(const CommandInfo& command, const std::string& query, Place place) {
-  return is_in(command.name, command.summary, query, place);
-}
-
 bool is_found(const CommandInfo& command, const Option& option, const std::string& name,
               const std::string& query, Place place) {
   if (place == Place::kIsName) return &option == find_option(command, name);
@@ -183,12 +163,20 @@ bool same_name(std::string_view a, std::string_view b) {
 }
 
 const std::vector<CommandInfo>& command_table() {
-  static const std::vector<CommandInfo> kTable = build_table();
+  static const std::vector<CommandInfo> kTable = {
+      train_command(),           score_command(),   serve_command(),     evaluate_command(),
+      audit_command(),           export_command(),  launch_command(),    tune_command(),
+      init_model_command(),      convert_command(), split_command(),     transform_init_command(),
+      transform_apply_command(), pack_command(),    demo_data_command(), watch_command(),
+      inspect_command(),         report_command(),  compare_command(),   describe_command(),
+  };
   return kTable;
 }
 
 const CommandInfo* find_command(std::string_view name) {
-  return find_named(command_table(), name);
+  for (const CommandInfo& command : command_table())
+    if (same_name(command.name, name)) return &command;
+  return nullptr;
 }
 
 const Option* find_option(const CommandInfo& command, std::string_view name) {
@@ -200,7 +188,7 @@ const Option* find_option(const CommandInfo& command, std::string_view name) {
 }
 
 std::string meant_option(const CommandInfo& command, std::string_view name) {
-  if (is_foreign(command, name)) return foreign_option(command, name);
+  if (const auto foreign = foreign_option(command, name)) return std::string(*foreign);
   std::string word(name);
   std::ranges::replace(word, '_', '-');
   std::vector<std::string> names;
@@ -221,16 +209,19 @@ bool is_same_setting(const Option& option, const std::string& a, const std::stri
   }
 }
 
-std::vector<ChangedOption> changed_options(const OptionTexts& before, const OptionTexts& now) {
-  std::vector<ChangedOption> changed;
+std::vector<Setting> changed_options(const OptionTexts& before, const OptionTexts& now) {
+  const auto shown = [](const std::string& text) { return text.empty() ? "not given" : text; };
+  std::vector<Setting> changed;
   for (const Option& option : find_command("train")->options) {
     const auto text_in = [&](const OptionTexts& texts) {
       const auto found = std::ranges::find(texts, option.name, &OptionTexts::value_type::first);
       return found == texts.end() ? option.default_text : found->second;
     };
     const std::string old_text = text_in(before), new_text = text_in(now);
-    if (is_same_setting(option, old_text, new_text)) continue;
-    changed.push_back({option.name, old_text, new_text, option.effect.value_or(Effect::kResult)});
+    if (!is_same_setting(option, old_text, new_text))
+      changed.push_back({.option = &option,
+                         .text = new_text,
+                         .reason = "was " + shown(old_text) + " and is now " + shown(new_text)});
   }
   return changed;
 }
@@ -306,10 +297,13 @@ std::string command_help(const CommandInfo& command, bool all) {
                      wrapped(command.usage, usage.size() + 1, usage.size() + 1) + "\n";
   for (const std::string& example : command.examples) text += "  " + example + "\n";
   po::options_description groups = table();
-  for (const std::string& name : groups_of(command)) {
-    po::options_description group = table(name);
+  std::set<std::string> done;
+  for (const Option& first : options) {
+    if (!done.insert(first.group).second) continue;
+    po::options_description group = table(first.group);
     for (const Option& option : options)
-      if (option.group == name && (all || option.is_on_first_screen)) add_entry(group, option, all);
+      if (option.group == first.group && (all || option.is_on_first_screen))
+        add_entry(group, option, all);
     if (!group.options().empty()) groups.add(group);
   }
   text += text_of(groups);
@@ -341,7 +335,7 @@ std::string help_on(const std::string& words) {
           ++count;
         }
       const std::string title = "kiln " + command.name + ":";
-      const bool is_command = is_found(command, query, place);
+      const bool is_command = is_in(command.name, command.summary, query, place);
       if (entries.options().empty() && !is_command) continue;
       const std::string heading =
           (full.empty() ? "" : "\n") + title +

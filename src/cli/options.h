@@ -113,14 +113,6 @@ const std::vector<CommandInfo>& command_table();
 bool same_name(std::string_view a, std::string_view b);
 
 // The one with this name, in which `_` and `-` are equivalent; nullptr if there is none.
-template <typename Named>
-const Named* find_named(const std::vector<Named>& list, std::string_view name) {
-  for (const Named& one : list)
-    if (same_name(one.name, name)) return &one;
-  return nullptr;
-}
-
-// nullptr if there is none.
 const CommandInfo* find_command(std::string_view name);
 
 // `name` excludes the leading dashes; `_` and `-` are equivalent.
@@ -128,11 +120,9 @@ const Option* find_option(const CommandInfo& command, std::string_view name);
 
 // Words of other training programs; other_programs.cpp.
 
-// Whether other programs have an option or a setting `name`, which may be one letter.
-bool is_foreign(const CommandInfo& command, std::string_view name);
-
-// The option of `command` that other programs call `name`; empty: none.
-std::string foreign_option(const CommandInfo& command, std::string_view name);
+// The option of `command` that other programs call `name`, which may be one letter: the name of a
+// setting, too. An empty name: Kiln has none. Nothing: nor have they.
+std::optional<std::string_view> foreign_option(const CommandInfo& command, std::string_view name);
 
 // The same, or the option that was probably meant by a mistyped `name`.
 std::string meant_option(const CommandInfo& command, std::string_view name);
@@ -177,15 +167,10 @@ std::vector<std::string> removed_settings(const OptionTexts& options);
 // Whether two texts of an option have the same value; false if one of them is invalid.
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b);
 
-// An option of train whose value differs between two runs.
-struct ChangedOption {
-  std::string name, before, now;
-  Effect effect = Effect::kResult;
-};
-
-// In table order. Different spellings of one value (0.10, .1) do not count as a change. An option
-// that is missing on one side counts as having its default there.
-std::vector<ChangedOption> changed_options(const OptionTexts& before, const OptionTexts& now);
+// The options of train whose value differs between two runs, in table order, each with its new text
+// and the reason "was flip and is now none". Different spellings of one value (0.10, .1) do not
+// count as a change. An option that is missing on one side counts as having its default there.
+std::vector<Setting> changed_options(const OptionTexts& before, const OptionTexts& now);
 
 // "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty if any value is allowed.
 std::string range_text(const Option& option);

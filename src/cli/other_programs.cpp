@@ -146,7 +146,7 @@ struct Translation {
   std::vector<std::string> missing = {};
 
   std::string text() {
-    while (++next < words.size()) take(words[next]);
+    while (++next < words.size()) parse(words[next]);
     std::string typed = "type `kiln " + command.name;
     for (const auto& [name, value] : line)
       typed += (name.empty() ? "" : " --" + name) + (value.empty() ? "" : " " + shell_word(value));
@@ -154,11 +154,11 @@ struct Translation {
            (missing.empty() ? "" : " Kiln has nothing like " + joined(missing, ", ") + ".");
   }
 
-  void take(const std::string& word) {
+  void parse(const std::string& word) {
     const std::optional<TypedWord> typed = split_word(command, word);
     const Option* own = typed ? find_option(command, typed->name) : nullptr;
     if (own == nullptr)
-      return typed && is_foreign(command, typed->name) ? take_foreign(*typed) : add("", word);
+      return typed && find_foreign(command, typed->name) ? parse_foreign(*typed) : add("", word);
     if (!own->repeatable)
       std::erase_if(line, [&](auto& other) { return other.first == own->name; });
     const bool is_switch = own->kind == ValueKind::kSwitch || own->kind == ValueKind::kFlag;
@@ -175,7 +175,7 @@ struct Translation {
     return words[++next];
   }
 
-  void take_foreign(const TypedWord& typed) {
+  void parse_foreign(const TypedWord& typed) {
     const ForeignWords& row = *find_foreign(command, typed.name);
     const std::string usual = row.value, marked = typed.name + "=";
     const Option* option = find_option(command, row.option);
@@ -227,18 +227,14 @@ std::optional<TypedWord> split_word(const CommandInfo& command, const std::strin
       .shown = dashes == 0 ? "'" + excerpt(word) + "'" : excerpt(word.substr(0, equals))};
   if (equals != word.npos)
     typed.value = word.substr(equals + 1);
-  else if (dashes == 1 && is_number(word.substr(2)) && is_foreign(command, word.substr(1, 1)))
+  else if (dashes == 1 && is_number(word.substr(2)) && find_foreign(command, word.substr(1, 1)))
     typed = {word.substr(1, 1), typed.shown, word.substr(2)};  // -j8
   return typed;
 }
 
-bool is_foreign(const CommandInfo& command, std::string_view name) {
-  return find_foreign(command, std::string(name)) != nullptr;
-}
-
-std::string foreign_option(const CommandInfo& command, std::string_view name) {
+std::optional<std::string_view> foreign_option(const CommandInfo& command, std::string_view name) {
   const ForeignWords* row = find_foreign(command, std::string(name));
-  return row == nullptr ? "" : row->option;
+  return row == nullptr ? std::nullopt : std::optional<std::string_view>(row->option);
 }
 
 std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words) {

@@ -1,5 +1,7 @@
 // Options and values that earlier builds of 0.1 had. A command line, a --config file or a
 // checkpoint with one of them is answered with what became of it. The table goes with 0.2.
+#include <algorithm>
+
 #include "base/text.h"
 #include "cli/rows.h"
 
@@ -46,9 +48,8 @@ std::string shape_of(std::string_view text) {
 }
 
 bool has_item(std::string_view list, std::string_view wanted) {
-  for (const std::string& item : items_of(std::string(list)))
-    if (same_name(item, wanted)) return true;
-  return false;
+  return std::ranges::any_of(items_of(list),
+                             [&](const std::string& item) { return same_name(item, wanted); });
 }
 
 }  // namespace

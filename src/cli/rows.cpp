@@ -16,10 +16,15 @@
 namespace kiln {
 namespace {
 
+[[noreturn]] void refuse_value(const std::string& text, const std::string& where,
+                               const std::string& reason) {
+  refuse_text(where + " is " + (text.empty() ? "empty" : "'" + excerpt(text) + "'") + ", " +
+              reason + ".");
+}
+
 [[noreturn]] void fail_to_parse(const std::string& text, const std::string& where,
                                 const std::string& expected) {
-  refuse_text(where + " is " + (text.empty() ? "empty" : "'" + excerpt(text) + "'") +
-              ", but must be " + expected + ".");
+  refuse_value(text, where, "but must be " + expected);
 }
 
 Error misfit(ErrorCode code, const std::string& text, const std::string& where,
@@ -27,18 +32,15 @@ Error misfit(ErrorCode code, const std::string& text, const std::string& where,
   return {code, where + " is " + excerpt(text) + ", but must be " + expected + "."};
 }
 
-// Which end of the range the value is beyond.
-enum class Side { kBelow, kAbove };
-
 [[noreturn]] void fail_range(const Option& option, const std::string& text,
-                             const std::string& where, Side side) {
+                             const std::string& where, bool is_above) {
   const std::string range = " (range " + range_text(option) + ")";
   // For an integer whose minimum is 1, the designer has the error code for "greater than 0".
   const bool exclusive = option.kind == ValueKind::kNumber ||
                          option.kind == ValueKind::kChoiceOrNumber || option.minimum == 1;
   const bool near_zero = exclusive || option.minimum == 0;
   if (!near_zero) throw misfit(ErrorCode::kNotInRangeValue, text, where, range_text(option));
-  if (side == Side::kAbove)
+  if (is_above)
     throw misfit(ErrorCode::kLessThanOrEqualTo, text, where,
                  "at most " + std::to_string(option.maximum) + range);
   if (exclusive) throw misfit(ErrorCode::kGreaterThan, text, where, "greater than 0" + range);
@@ -106,18 +108,17 @@ constexpr const char* kNotWhole =
 
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where) {
   if (text == "auto") return {};
-  if (!text.ends_with('%')) {
-    if (!is_whole_number(text))
-      fail_to_parse(text, where, "auto, a whole number of images, or a share such as 1%");
+  const bool is_share = text.ends_with('%');
+  double percent = 0;
+  if (is_share ? !read_number(std::string_view(text).substr(0, text.size() - 1), &percent) ||
+                     !std::isfinite(percent)
+               : !is_whole_number(text))
+    fail_to_parse(text, where, "auto, a whole number of images, or a share such as 1%");
+  if (!is_share)
     return {.value = static_cast<double>(integer_value(option, text, where)),
             .is_share = false,
             .is_auto = false};
-  }
-  double percent = 0;
-  if (!read_number(std::string_view(text).substr(0, text.size() - 1), &percent) ||
-      !std::isfinite(percent))
-    fail_to_parse(text, where, "auto, a whole number of images, or a share such as 1%");
-  if (percent < 0) fail_range(option, text, where, Side::kBelow);
+  if (percent < 0) fail_range(option, text, where, /*is_above=*/false);
   if (percent > 100)
     throw misfit(ErrorCode::kLessThanOrEqualTo, text, where,
                  "at most 100% (range " + range_text(option) + ")");
@@ -165,22 +166,9 @@ CheckpointEvery every_value(const Option& option, const std::string& text,
   return every;
 }
 
-RateScaling rate_scaling_value(const Option& option, const std::string& text,
-                               const std::string& where) {
-  double number = 0;
-  if (read_number(text, &number))
-    return {RateScaling::Rule::kFactor, number_value(option, text, where)};
-  const std::string word = choice_value(option, text, where);
-  if (word == "sqrt") return {RateScaling::Rule::kSqrt};
-  return word == "none" ? RateScaling{RateScaling::Rule::kFactor, 1} : RateScaling{};
-}
-
 double duration_value(const Option& option, const std::string& text, const std::string& where) {
   const Count count(text);
-  const auto refuse = [&](const std::string& reason) {
-    refuse_text(where + " is " + (text.empty() ? "empty" : "'" + excerpt(text) + "'") + ", " +
-                reason + ".");
-  };
+  const auto refuse = [&](const std::string& reason) { refuse_value(text, where, reason); };
   if (!count.number.empty() && count.word.empty())
     refuse("a number without a unit: write " + text + "s, " + text + "min or " + text + "h");
   if (count.word.starts_with('.')) refuse(kNotWhole);
@@ -207,17 +195,6 @@ std::string every_text(const Option& option, const CheckpointEvery& value) {
   if (value.steps > 0) add(std::to_string(value.steps) + (value.steps == 1 ? "step" : "steps"));
   if (value.seconds > 0) add(seconds_text(option, value.seconds));
   return text;
-}
-
-std::string pattern_value(const Option& option, const std::string& text, const std::string& where) {
-  std::string pattern = text_value(option, text, where);
-  try {
-    const PathPattern valid(pattern);
-  } catch (const std::invalid_argument& fault) {
-    refuse_text(where + " " + quoted_path(pattern) + " cannot be used as a regular expression: " +
-                fault.what() + ". An example is '(patient[0-9]+)_'.");
-  }
-  return pattern;
 }
 
 std::string same_text(const Option& /*option*/, const std::string& text) {
@@ -255,10 +232,9 @@ std::int64_t integer_value(const Option& option, const std::string& text,
   const std::string_view digits = std::string_view(text).substr(text[0] == '+' ? 1 : 0);
   std::int64_t value = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (result.ec == std::errc::result_out_of_range)
-    fail_range(option, text, where, text[0] == '-' ? Side::kBelow : Side::kAbove);
-  if (value < option.minimum) fail_range(option, text, where, Side::kBelow);
-  if (value > option.maximum) fail_range(option, text, where, Side::kAbove);
+  if (result.ec == std::errc::result_out_of_range) fail_range(option, text, where, text[0] != '-');
+  if (value < option.minimum) fail_range(option, text, where, /*is_above=*/false);
+  if (value > option.maximum) fail_range(option, text, where, /*is_above=*/true);
   return value;
 }
 
@@ -272,8 +248,9 @@ double number_value(const Option& option, const std::string& text, const std::st
     throw misfit(ErrorCode::kInfinity, text, where, "finite" + range);
   const auto minimum = static_cast<double>(option.minimum);
   if (value < minimum || (value == minimum && option.kind != ValueKind::kNumberFrom))
-    fail_range(option, text, where, Side::kBelow);
-  if (value > static_cast<double>(option.maximum)) fail_range(option, text, where, Side::kAbove);
+    fail_range(option, text, where, /*is_above=*/false);
+  if (value > static_cast<double>(option.maximum))
+    fail_range(option, text, where, /*is_above=*/true);
   return value;
 }
 
@@ -327,20 +304,6 @@ std::string number_text(const Option& option, const double& value) {
   return is_valid ? shortest_text(value, std::chars_format::fixed) : "";
 }
 
-std::vector<std::string> items_of(const std::string& list) {
-  std::vector<std::string> items;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    items.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return items;
-}
-
-Reader<std::string> free_text(std::string value_name) {
-  return path(std::move(value_name), ValueKind::kText);
-}
-
 Reader<std::string> path(std::string value_name, ValueKind kind) {
   return {{.value_name = std::move(value_name), .kind = kind}, text_value, same_text};
 }
@@ -352,7 +315,19 @@ Reader<std::string> model_path(std::string value_name) {
 }
 
 Reader<std::string> regular_expression() {
-  return {{.value_name = "REGEX"}, pattern_value, same_text};
+  return {{.value_name = "REGEX"},
+          [](const Option& option, const std::string& text, const std::string& where) {
+            std::string pattern = text_value(option, text, where);
+            try {
+              const PathPattern valid(pattern);
+            } catch (const std::invalid_argument& fault) {
+              refuse_text(where + " " + quoted_path(pattern) +
+                          " cannot be used as a regular expression: " + fault.what() +
+                          ". An example is '(patient[0-9]+)_'.");
+            }
+            return pattern;
+          },
+          same_text};
 }
 
 Reader<std::string> one_of(std::vector<std::string> choices) {
@@ -415,7 +390,7 @@ Reader<Augment> augmentation() {
           [](const Option&, const std::string& text, const std::string& where) {
             try {
               return parse_augment(text);
-            } catch (const AugmentFault& fault) {
+            } catch (const std::invalid_argument& fault) {
               refuse_text(where + " " + fault.what() + ".");
             }
           },
@@ -430,15 +405,23 @@ Reader<CheckpointEvery> intervals() {
 }
 
 Reader<RateScaling> rate_scaling() {
-  return {{.value_name = "linear|sqrt|none|X",
-           .kind = ValueKind::kChoiceOrNumber,
-           .maximum = 1000 * kMillion,
-           .choices = {"linear", "sqrt", "none"}},
-          rate_scaling_value,
-          [](const Option& option, const RateScaling& value) -> std::string {
-            if (value.rule == RateScaling::Rule::kFactor) return number_text(option, value.factor);
-            return value.rule == RateScaling::Rule::kSqrt ? "sqrt" : "linear";
-          }};
+  return {
+      {.value_name = "linear|sqrt|none|X",
+       .kind = ValueKind::kChoiceOrNumber,
+       .maximum = 1000 * kMillion,
+       .choices = {"linear", "sqrt", "none"}},
+      [](const Option& option, const std::string& text, const std::string& where) -> RateScaling {
+        double number = 0;
+        if (read_number(text, &number))
+          return {RateScaling::Rule::kFactor, number_value(option, text, where)};
+        const std::string word = choice_value(option, text, where);
+        if (word == "sqrt") return {RateScaling::Rule::kSqrt};
+        return word == "none" ? RateScaling{RateScaling::Rule::kFactor, 1} : RateScaling{};
+      },
+      [](const Option& option, const RateScaling& value) -> std::string {
+        if (value.rule == RateScaling::Rule::kFactor) return number_text(option, value.factor);
+        return value.rule == RateScaling::Rule::kSqrt ? "sqrt" : "linear";
+      }};
 }
 
 Reader<CropSize> crop_size() {

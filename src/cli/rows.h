@@ -7,6 +7,7 @@
 // faults of several options together, and values that follow from others.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -57,9 +58,6 @@ std::string text_value(const Option& option, const std::string& text, const std:
 std::string integer_text(const Option& option, std::int64_t value);
 std::string number_text(const Option& option, const double& value);
 
-// The parts of a list with commas.
-std::vector<std::string> items_of(const std::string& list);
-
 // How the text of an option is read.
 template <typename Value>
 struct Reader {
@@ -89,7 +87,6 @@ inline Range auto_or(std::int64_t minimum, std::int64_t maximum, std::string uni
 template <typename Value>
 using Words = std::vector<std::pair<std::string, Value>>;
 
-Reader<std::string> free_text(std::string value_name);
 Reader<std::string> path(std::string value_name, ValueKind kind = ValueKind::kPath);
 Reader<std::string> model_path(std::string value_name);  // or the folder of a run that has one
 Reader<std::string> regular_expression();                // for paths
@@ -162,23 +159,9 @@ struct Row {
       fill;
   std::function<std::string(Config&, const Option&)> default_text;
 
-  // Required, unless the option `instead` is given.
-  Row& required_or(std::string instead) {
-    option.required = true;
-    return unless(std::move(instead));
-  }
-  // May not be given together with the option `instead`.
-  Row& unless(std::string instead) {
-    option.instead = std::move(instead);
-    return *this;
-  }
-  Row& shown_as(std::string value_name) {
-    option.value_name = std::move(value_name);
-    return *this;
-  }
-  // Has another name in component files.
-  Row& on_port(std::string port_name) {
-    option.port_name = std::move(port_name);
+  // What few options say besides.
+  Row& with(std::string Option::*member, std::string text) {
+    option.*member = std::move(text);
     return *this;
   }
   // Is treated as given with this text if it is not.
@@ -191,41 +174,26 @@ struct Row {
 
 // Rows in table order.
 template <typename Config>
-class Rows {
- public:
-  Rows(Row<Config> row) { rows_.push_back(std::move(row)); }  // NOLINT: a row is a list of one
+struct Rows {
+  Rows(Row<Config> row) { all.push_back(std::move(row)); }  // NOLINT: a row is a list of one
   Rows(std::initializer_list<Rows> parts) {
-    for (const Rows& part : parts) rows_.insert(rows_.end(), part.rows_.begin(), part.rows_.end());
+    for (const Rows& part : parts) all.insert(all.end(), part.all.begin(), part.all.end());
   }
-  auto begin() { return rows_.begin(); }
-  auto end() { return rows_.end(); }
-  auto begin() const { return rows_.begin(); }
-  auto end() const { return rows_.end(); }
 
   Rows& is(Effect effect) {
-    for (Row<Config>& row : rows_) row.option.effect = effect;
+    for (Row<Config>& row : all) row.option.effect = effect;
     return *this;
   }
   Rows& on_canvas(const std::string& name, Canvas role) {
-    for (Row<Config>& row : rows_)
+    for (Row<Config>& row : all)
       if (row.option.name == name) row.option.canvas = role;
     return *this;
   }
 
- private:
-  std::vector<Row<Config>> rows_;
+  std::vector<Row<Config>> all;
 };
 
 namespace rows {
-
-template <typename Type>
-struct Element {
-  using type = Type;
-};
-template <typename Type>
-struct Element<std::optional<Type>> {
-  using type = Type;
-};
 
 template <typename Number>
 Reader<Number> reader_of(const Range& range) {
@@ -254,10 +222,8 @@ Reader<Value> reader_of(const Words<Value>& words) {
     reader.option.choices.push_back(word);
   }
   reader.parse = [words](const auto&... text) {
-    const std::string found = choice_value(text...);
-    std::size_t i = 0;
-    while (words[i].first != found) ++i;
-    return words[i].second;
+    return std::ranges::find(words, choice_value(text...), &Words<Value>::value_type::first)
+        ->second;
   };
   reader.print = [words](const Option&, const Value& chosen) -> std::string {
     for (const auto& [word, value] : words)
@@ -310,7 +276,7 @@ Row<Config> opt(Field Config::*field, const char* name, Reader<Value> reader, co
 template <typename Config, typename Field>
 Row<Config> opt(Field Config::*field, const char* name, const Range& range, const Under& under,
                 std::string help) {
-  using Number = typename rows::Element<Field>::type;
+  using Number = typename decltype(std::optional(std::declval<Field>()))::value_type;
   return row_of<Config>(field, name, rows::reader_of<Number>(range), under, std::move(help));
 }
 
@@ -330,7 +296,7 @@ Row<Config> seed_row(const Under& under, const std::string& help) {
 template <typename Outer, typename Inner>
 Rows<Outer> within(Inner Outer::*member, const Rows<Inner>& rows) {
   Rows<Outer> outer = {};
-  for (const Row<Inner>& row : rows)
+  for (const Row<Inner>& row : rows.all)
     outer = {outer,
              Row<Outer>{row.option,
                         [member, fill = row.fill](Outer& config, const auto&... text) {
@@ -353,18 +319,18 @@ CommandInfo command(
   CommandInfo info{
       .name = std::move(name), .summary = std::move(summary), .usage = std::move(usage)};
   Config defaults;
-  for (Row<Config>& row : rows) {
+  for (Row<Config>& row : rows.all) {
     if (!row.option.required && !row.option.is_implied)
       row.option.default_text = row.default_text(defaults, row.option);
     info.options.push_back(row.option);
   }
   info.bind = [rows = std::move(rows), check, implies](Given& given) -> Command {
-    for (const Row<Config>& row : rows)
+    for (const Row<Config>& row : rows.all)
       if (row.option.is_implied)
         given.imply(row.option.name, row.option.default_text, "", Origin::kDefault);
     const auto filled = [&] {
       Config config;
-      for (const Row<Config>& row : rows)
+      for (const Row<Config>& row : rows.all)
         given.read(row.option.name, [&](const std::string& text, const std::string& where) {
           refuse_placeholder(text, where);
           row.fill(config, row.option, text, where);
@@ -392,10 +358,10 @@ Rows<RecordOptions> record_rows();
 Rows<RecordOptions> list_set_rows();
 // --task; task_options.cpp.
 Rows<RecordOptions> task_rows();
-Rows<RecordOptions> one_label_rows();  // of commands that take no images of several labels
-// Whether it forbids an option; what it implies; and its faults.
-bool task_refuses(const Given& given, const char* name);
-void imply_by_task(Given& given);
+// All three, for commands that take no images of several labels.
+Rows<RecordOptions> one_label_rows();
+// Whether it forbids an option; and its faults.
+bool task_refuses(const Given& given, std::string_view name);
 void check_task(Given& given, const TrainConfig& config);
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);

@@ -138,11 +138,6 @@ inline constexpr int kNoEarlyStop = 1'000'000;
 // the whole network. kIfFewImages: only if weights are given and there are few images.
 enum class AutoChoice { kNo, kIfFewImages, kYes };
 
-struct AutoConfig {
-  std::optional<bool> asked = {};  // --auto
-  AutoChoice choice = AutoChoice::kNo;
-};
-
 // How the weights are optimized, apart from the learning rate and its scaling. The defaults are the
 // designer's recipe.
 struct RecipeConfig {
@@ -169,8 +164,9 @@ struct OptimizationConfig {
   double learning_rate = 0.001;
   std::optional<double> head_learning_rate;  // empty: the same as learning_rate
   Freeze freeze = Freeze::kNone;
-  int folds = 0;  // the number of folds for out-of-fold predictions; 0: none
-  AutoConfig automatic;
+  int folds = 0;                   // the number of folds for out-of-fold predictions; 0: none
+  std::optional<bool> asked_auto;  // --auto
+  AutoChoice automatic = AutoChoice::kNo;
   RateScaling lr_scaling;
   std::int64_t random_seed = 1;
   int patience = 3;  // epochs; kNoEarlyStop: unlimited
@@ -198,7 +194,7 @@ struct RanksConfig {
   double stall_warning_s() const { return collective_timeout_s / 5.0; }
 };
 
-// What is written, and how often to log.
+// What is written, how often to log, and what is reported about speed and cost.
 struct OutputConfig {
   std::string trained_model_path;
   std::string log_path = "logs";
@@ -206,6 +202,8 @@ struct OutputConfig {
   int print_freq = 10;             // steps
   bool no_hashes = false;          // do not record in the model which images it has seen
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
+  std::string trace_path;          // output file; empty: no timeline of steps
+  double price_per_hour = 0;       // all machines of the run together, in any currency; 0: unknown
 };
 
 // How often a checkpoint is written, whichever comes first. 0: not by this criterion.
@@ -230,19 +228,12 @@ struct CheckpointConfig {
   bool may_start_over() const { return is_unasked && resume != ResumeChoice::kRequire; }
 };
 
-// What a run reports about its speed and cost, besides its records.
-struct InsightConfig {
-  std::string trace_path;     // output file; empty: no timeline of steps
-  double price_per_hour = 0;  // all machines of the run together, in any currency; 0: unknown
-};
-
 struct TrainConfig {
   DataConfig data;
   OptimizationConfig optimization;
   RanksConfig ranks;
   OutputConfig output;
   CheckpointConfig checkpoint;
-  InsightConfig insight;
   std::string run_path;      // of which the paths of outputs follow; empty: none
   std::string options_file;  // --config, which has been read; empty: none
   Settings settings;         // that the rest is bound from

@@ -17,7 +17,7 @@ Rows<ServeConfig> serve_rows() {
           {kPaths, kPositional},
           "ModelDirectory of a trained model, or its model.tar.gz. Default: the first of "
           "/opt/ml/model, $AZUREML_MODEL_DIR, /mnt/models and model in which there is one."),
-      opt(&Config::host, "host", free_text("ADDRESS"), kServer,
+      opt(&Config::host, "host", path("ADDRESS", ValueKind::kText), kServer,
           "Address to listen on. Default: 127.0.0.1; in the image, on Vertex AI, and with the "
           "model of a platform 0.0.0.0, which is all, also of IPv6."),
       opt(&Config::port, "port", from(0, 65535), kServer,

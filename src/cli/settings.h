@@ -95,11 +95,6 @@ inline constexpr std::array<std::string_view, 3> kRecordedAsFound = {"auto", "au
 inline constexpr std::array<std::string_view, 3> kOwnLine = {"model-name", "auto", "learning-rate"};
 }  // namespace options
 
-// Whether somebody has asked for a value that is not the default.
-inline bool is_unusual(const Setting& setting) {
-  return setting.origin >= Origin::kFile && !setting.is_default();
-}
-
 // The setting of an option of `kiln train`, found before the others are.
 Setting found_for_train(std::string_view name, std::string text, std::string reason,
                         Origin origin = Origin::kAuto);

@@ -1,6 +1,6 @@
 // --task, and what follows from it for other options.
 #include <algorithm>
-#include <array>
+#include <span>
 #include <string>
 
 #include "cli/arguments.h"
@@ -14,22 +14,23 @@ using enum Canvas;
 
 constexpr const char* kSeveral = "multi-label";
 
-// What needs one label for each image.
-struct UnfitForSeveral {
-  const char* name;
-  std::string value;  // that cannot be used; empty: any but the default
-};
-const std::array<UnfitForSeveral, 9> kUnfitForSeveral = {{{"sample", "balanced"},
-                                                          {"folds", ""},
-                                                          {"labels", ""},
-                                                          {"auto", "True"},
-                                                          {"shard-by", ""},
-                                                          {"steps-per-epoch", ""},
-                                                          {"explain", ""},
-                                                          {"best-by", "top1"},
-                                                          {"best-by", "macro-recall"}}};
-// And those that need several.
-const std::array<UnfitForSeveral, 2> kUnfitForOne = {{{"best-by", "map"}, {"best-by", "macro-f1"}}};
+constexpr std::string_view kForOne =
+    " needs one label for each image, but --task is multi-label: use another value, or leave it "
+    "out.";
+constexpr std::string_view kForSeveral =
+    " is of several labels an image: add --task multi-label, or use another value.";
+
+constexpr UnfitOption kUnfitForSeveral[] = {{"sample", "balanced", kForOne},
+                                            {"folds", "", kForOne},
+                                            {"labels", "", kForOne},
+                                            {"auto", "True", kForOne},
+                                            {"shard-by", "", kForOne},
+                                            {"steps-per-epoch", "", kForOne},
+                                            {"explain", "", kForOne},
+                                            {"best-by", "top1", kForOne},
+                                            {"best-by", "macro-recall", kForOne}};
+constexpr UnfitOption kUnfitForOne[] = {{"best-by", "map", kForSeveral},
+                                        {"best-by", "macro-f1", kForSeveral}};
 
 bool has_several(const Given& given) {
   return given.is_set("task", kSeveral);
@@ -48,43 +49,29 @@ Rows<RecordOptions> task_rows() {
 }
 
 Rows<RecordOptions> one_label_rows() {
-  return opt(&RecordOptions::task, "task",
-             {{"auto", TaskKind::kAuto}, {"single-label", TaskKind::kSingleLabel}},
-             {kPaths, kParameter},
-             "single-label: a label with a ; in it is one name. auto: it is refused, since it may "
-             "be several.");
+  return {record_rows(), list_set_rows(),
+          opt(&RecordOptions::task, "task",
+              {{"auto", TaskKind::kAuto}, {"single-label", TaskKind::kSingleLabel}},
+              {kPaths, kParameter},
+              "single-label: a label with a ; in it is one name. auto: it is refused, since it may "
+              "be several.")};
 }
 
-bool task_refuses(const Given& given, const char* name) {
-  return has_several(given) &&
-         std::ranges::find(kUnfitForSeveral, std::string_view(name), [](auto& unfit) {
-           return std::string_view(unfit.name);
-         }) != kUnfitForSeveral.end();
-}
-
-void imply_by_task(Given& given) {
-  if (has_several(given)) given.imply("best-by", "map");
+bool task_refuses(const Given& given, std::string_view name) {
+  return has_several(given) && std::ranges::count(kUnfitForSeveral, name, &UnfitOption::name) > 0;
 }
 
 void check_task(Given& given, const TrainConfig& config) {
   const bool several = has_several(given);
   if (several && config.data.has_own_images())
     given.refuse("train-data-path",
-                 "with {rank} cannot be used with --task multi-label, whose "
-                 "ranks share all images: leave one of the two out.");
-  const auto refuse = [&](const UnfitForSeveral& unfit) {
-    if (!given.is_set(unfit.name, unfit.value)) return;
-    given.fault(unfit.name, "--" + std::string(unfit.name) +
-                                (unfit.value.empty() ? "" : " " + unfit.value) +
-                                (several ? " needs one label for each image, but --task is "
-                                           "multi-label: use another value, or leave it out."
-                                         : " is of several labels an image: add --task "
-                                           "multi-label, or use another value."));
-  };
-  if (several)
-    std::ranges::for_each(kUnfitForSeveral, refuse);
-  else
-    std::ranges::for_each(kUnfitForOne, refuse);
+                 "with {rank} cannot be used with --task multi-label, whose ranks share all "
+                 "images: leave one of the two out.");
+  for (const UnfitOption& unfit :
+       several ? std::span<const UnfitOption>(kUnfitForSeveral) : kUnfitForOne)
+    if (const std::string value(unfit.value); given.is_set(unfit.name, value))
+      given.fault(unfit.name, "--" + std::string(unfit.name) + (value.empty() ? "" : " ") + value +
+                                  std::string(unfit.reason));
 }
 
 }  // namespace kiln

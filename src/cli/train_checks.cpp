@@ -24,16 +24,7 @@ namespace {
 
 // ---- data ----
 
-void check_transform(Given& given, const DataConfig& config) {
-  if (config.transform_path.empty()) return;
-  for (const char* name : {"image-size", "fit", "augment", "eval-resize", "eval-crop"})
-    if (given.is_set(name, ""))
-      given.refuse(name,
-                   "cannot be used with --transform-path, whose operations resize, crop and "
-                   "augment the images: leave one of the two out.");
-}
-
-// Settles --fit where the images do not matter.
+// Decides --fit where the images do not matter.
 void check_fit(Given& given, const RecipeConfig& recipe, DataConfig& config) {
   bool crops = !config.transform_path.empty() ||
                (recipe.name == "designer" &&
@@ -49,14 +40,6 @@ void check_fit(Given& given, const RecipeConfig& recipe, DataConfig& config) {
                              ", which shows whole images at the training size: leave one out.");
   }
   if (!config.fit && crops) config.fit = Fit::kCrop;
-}
-
-void check_cache(Given& given, const DataConfig& config) {
-  if (config.cache != CachePolicy::kDecoded) return;
-  if (!takes_random_parts(config.augment)) return;
-  given.refuse("cache",
-               "decoded requires the same crop of an image in every epoch, but --augment " +
-                   augment_name(config.augment) + " crops at random: use --cache bytes or auto.");
 }
 
 void check_split(Given& given, const DataConfig& config) {
@@ -91,8 +74,15 @@ void check_data(Given& given, DataConfig& config) {
     check_eval_size(config.eval_resize,
                     config.eval_crop.side > 0 ? config.eval_crop.side : config.image_size);
   });
-  check_transform(given, config);
-  check_cache(given, config);
+  for (const char* name : {"image-size", "fit", "augment", "eval-resize", "eval-crop"})
+    if (!config.transform_path.empty() && given.is_set(name, ""))
+      given.refuse(name,
+                   "cannot be used with --transform-path, whose operations resize, crop and "
+                   "augment the images: leave one of the two out.");
+  if (config.cache == CachePolicy::kDecoded && takes_random_parts(config.augment))
+    given.refuse("cache",
+                 "decoded requires the same crop of an image in every epoch, but --augment " +
+                     augment_name(config.augment) + " crops at random: use --cache bytes or auto.");
   config.has_train_shard = config.shard_by != ShardBy::kRank || config.has_own_images();
   config.has_valid_shard = config.shard_by == ShardBy::kNone;
   config.stream.by_record = config.shard_by == ShardBy::kRecord;
@@ -145,9 +135,14 @@ void check_checkpoint(Given& given, TrainConfig& config) {
     given.refuse("checkpoint-every", "needs a folder for checkpoints: add --checkpoint-path DIR.");
 }
 
-void check_folds(Given& given, const TrainConfig& config) {
+void check_fine_tuning(Given& given, TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
+  if (optimization.freeze != Freeze::kNone && config.ranks.sync_batch_norm)
+    given.refuse("sync-batch-norm",
+                 "has nothing to synchronize, since --freeze also freezes BatchNorm: leave one of "
+                 "the two out.");
   if (optimization.folds == 0) return;
+  config.data.split.all_train = config.data.split.file.empty();
   if (optimization.folds == 1)
     given.refuse("folds", "is 1, but cross-validation needs at least 2: use 2 or more, or 0.");
   if (optimization.freeze != Freeze::kBackbone || config.data.augment != Augment::kNone)
@@ -163,16 +158,6 @@ void check_folds(Given& given, const TrainConfig& config) {
     given.fault("valid-fraction",
                 "--folds judges every image of --data-path, so none are set aside: leave "
                 "--valid-fraction out, or --folds.");
-}
-
-void check_fine_tuning(Given& given, TrainConfig& config) {
-  if (config.optimization.freeze != Freeze::kNone && config.ranks.sync_batch_norm)
-    given.refuse("sync-batch-norm",
-                 "has nothing to synchronize, since --freeze also freezes BatchNorm: leave one of "
-                 "the two out.");
-  check_folds(given, config);
-  SplitConfig& split = config.data.split;
-  split.all_train = config.optimization.folds > 0 && split.file.empty();
 }
 
 // ---- --auto ----
@@ -205,10 +190,15 @@ void check_auto(Given& given, const TrainConfig& config) {
                  "random: give pretrained ones with --weights, or leave --auto out.");
 }
 
-// Decides whether --auto is on when it is not given, as far as the command line can tell: the
-// number of images is not known yet. Its setting gets the reason why it is not, if other options
-// are that.
-void choose_auto(const Given& given, TrainConfig& config) {
+// Decides whether --auto is on, as far as the command line can tell if it is not given: the number
+// of images is not known yet. Its setting gets the reason why it is not, if other options are that.
+void resolve_auto(Given& given, TrainConfig& config) {
+  AutoChoice& automatic = config.optimization.automatic;
+  if (config.optimization.asked_auto.value_or(false)) {
+    automatic = AutoChoice::kYes;
+    check_auto(given, config);
+  }
+  if (given.has("auto")) return;
   const bool may_have_weights = given.has("weights") || given.has("untrained-model-path");
   if (config.data.split.data_path.empty() || !may_have_weights) return;
   const auto* const decided =
@@ -223,16 +213,8 @@ void choose_auto(const Given& given, TrainConfig& config) {
   else if (task_refuses(given, "auto"))
     why_not = "--task is given";
   else
-    config.optimization.automatic.choice = AutoChoice::kIfFewImages;
+    automatic = AutoChoice::kIfFewImages;
   config.settings = config.settings.with("auto", "", Origin::kDefault, why_not);
-}
-
-void settle_auto(Given& given, TrainConfig& config) {
-  AutoConfig& settled = config.optimization.automatic;
-  if (!given.has("auto")) return choose_auto(given, config);
-  if (!settled.asked.value_or(false)) return;
-  settled.choice = AutoChoice::kYes;
-  check_auto(given, config);
 }
 
 // ---- ranks ----
@@ -257,21 +239,18 @@ void check_exchange(Given& given, const TrainConfig& config) {
 
 // ---- recipe ----
 
-void check_mixing(Given& given, const OptimizationConfig& config) {
+void check_recipe(Given& given, const OptimizationConfig& config) {
   const RecipeConfig& recipe = config.recipe;
-  if (recipe.mixup + recipe.cutmix == 0 || config.batch_size % 2 == 0) return;
-  const std::string name = recipe.mixup > 0 ? "mixup" : "cutmix";
-  given.refuse(name, "mixes the images of a batch in pairs, but --batch-size is " +
-                         std::to_string(config.batch_size) + ": use an even one, or --" + name +
-                         " 0.");
-}
-
-// With --time-limit, the number of epochs is known only after the first epoch has been timed.
-void check_time_limit(Given& given, const TrainConfig& config) {
-  const OptimizationConfig& optimization = config.optimization;
-  if (optimization.time_limit_s == 0) return;
-  const KnownSchedule& schedule = *find_known_schedule(optimization.recipe.schedule);
-  if (schedule.is_per_step && schedule.fall != nullptr && optimization.num_warmup_steps < 1)
+  if (recipe.mixup + recipe.cutmix > 0 && config.batch_size % 2 != 0) {
+    const std::string name = recipe.mixup > 0 ? "mixup" : "cutmix";
+    given.refuse(name, "mixes the images of a batch in pairs, but --batch-size is " +
+                           std::to_string(config.batch_size) + ": use an even one, or --" + name +
+                           " 0.");
+  }
+  // With --time-limit, the number of epochs is known only after the first epoch has been timed.
+  const KnownSchedule& schedule = *find_row(kKnownSchedules, recipe.schedule);
+  if (config.time_limit_s > 0 && schedule.is_per_step && schedule.fall != nullptr &&
+      config.num_warmup_steps < 1)
     given.fault("lr-schedule",
                 "--time-limit sets the number of epochs after the first one, whose learning rates "
                 "must not depend on it: use --lr-schedule polynomial, or cosine with "
@@ -287,11 +266,6 @@ const std::vector<const char*> kInputs = {"untrained-model-path", "weights",
 // These may lie in a folder for output, but no output may replace them.
 const std::vector<const char*> kInputFiles = {"config", "labels", "split", "classes"};
 
-void keep_apart_from_inputs_and_model(Given& given, const char* output) {
-  given.keep_apart(output, kInputs);
-  given.keep_apart(output, {"trained-model-path"});
-}
-
 void check_paths(Given& given, const TrainConfig& config) {
   const OutputConfig& output = config.output;
   const std::string &model = output.trained_model_path, &logs = output.log_path;
@@ -300,10 +274,11 @@ void check_paths(Given& given, const TrainConfig& config) {
     given.fault(config.settings.is_given("log-path") ? "log-path" : "trained-model-path",
                 "--log-path '" + logs + "' is inside --trained-model-path '" + model +
                     "', which must hold only the model: choose another folder for --log-path.");
-  keep_apart_from_inputs_and_model(given, "checkpoint-path");
-  for (const char* name : {"explain", "trace"}) {
-    keep_apart_from_inputs_and_model(given, name);
-    given.keep_apart(name, {"checkpoint-path"});
+  std::vector<const char*> outputs = {"trained-model-path"};
+  for (const char* name : {"checkpoint-path", "explain", "trace"}) {
+    given.keep_apart(name, kInputs);
+    given.keep_apart(name, outputs);
+    outputs = {"trained-model-path", "checkpoint-path"};
   }
   given.keep_apart("trace", kInputFiles);
   // The folder of --explain may be inside the log folder.
@@ -338,18 +313,6 @@ std::string valid_folder_in(const fs::path& data) {
   return found;
 }
 
-// The folders in `data` beside those of training and validation images.
-std::vector<std::string> folders_beside(const fs::path& data, const fs::path& valid) {
-  std::error_code failure;
-  std::vector<std::string> names = names_in(data, failure);
-  std::erase_if(names, [&](const std::string& name) {
-    return name.starts_with('.') || name == "train" || name == valid.filename() ||
-           !fs::is_directory(data / name, failure);
-  });
-  std::ranges::sort(names);
-  return names;
-}
-
 // Makes --data-path the option for training images if there are validation images beside it or in
 // it, so that it is not split.
 void divide_data_path(Given& given) {
@@ -360,32 +323,28 @@ void divide_data_path(Given& given) {
   if (!has_valid && inside.empty()) return;
   data.option = find_option(given.command, "train-data-path");
   if (has_valid) return;
-  const std::vector<std::string> others = folders_beside(data.text, inside);
-  data.text = (fs::path(data.text) / "train").string();
+  const fs::path folder = data.text, valid_name = fs::path(inside).filename();
+  std::error_code failure;
+  std::vector<std::string> others = names_in(folder, failure);
+  std::erase_if(others, [&](const std::string& name) {
+    return name.starts_with('.') || name == "train" || name == valid_name ||
+           !fs::is_directory(folder / name, failure);
+  });
+  std::ranges::sort(others);
+  data.text = (folder / "train").string();
   given.imply("valid-data-path", inside);
   if (!others.empty())
     given.find("valid-data-path")->setting.reason =
-        quoted_names(others, 10) + ", beside 'train' and '" + fs::path(inside).filename().string() +
+        quoted_names(others, 10) + ", beside 'train' and '" + valid_name.string() +
         "'; kiln evaluate judges the model by a test set";
-}
-
-// What --run-path stands for.
-void imply_paths_of_run(Given& given, const std::string& run) {
-  if (run.empty()) return;
-  std::erase_if(given.values, [](const GivenValue& value) {  // the default, which is implied
-    return value.name() == "trained-model-path" && value.position == kMissingPosition;
-  });
-  for (const auto& [name, folder] : {std::pair{"trained-model-path", kModelOfRun},
-                                     {"log-path", kLogsOfRun},
-                                     {"checkpoint-path", kCheckpointsOfRun}})
-    given.imply(name, (fs::path(run) / folder).string(), "run-path");
 }
 
 bool has_any(const Given& given, std::span<const char* const> names) {
   return std::ranges::any_of(names, [&](const char* name) { return given.has(name); });
 }
 
-// For a path without an option's name: what trains well in ten minutes.
+// For a path without an option's name: what trains well in ten minutes, and the line that says all
+// that it stands for.
 void imply_helpful(Given& given) {
   if (!has_any(given, std::array{"weights", "untrained-model-path"}))
     given.imply("recipe", "modern");
@@ -395,10 +354,6 @@ void imply_helpful(Given& given) {
     given.imply("auto", "True");
   if (!has_any(given, std::array{"epochs", "steps", "lr-schedule"}))
     given.imply("time-limit", "10min");
-}
-
-// The line that says all that a path without an option's name stands for.
-void note_whole_line(Given& given) {
   std::vector<std::string> words = {"kiln", "train"};
   for (const Option& option : given.command.options)
     if (const GivenValue* value = given.find(option.name);
@@ -411,7 +366,15 @@ void note_whole_line(Given& given) {
 }  // namespace
 
 void imply_usual(Given& given, const TrainConfig& config) {
-  imply_paths_of_run(given, config.run_path);
+  if (!config.run_path.empty()) {
+    std::erase_if(given.values, [](const GivenValue& value) {  // the default, which is implied
+      return value.name() == "trained-model-path" && value.position == kMissingPosition;
+    });
+    for (const auto& [name, folder] : {std::pair{"trained-model-path", kModelOfRun},
+                                       {"log-path", kLogsOfRun},
+                                       {"checkpoint-path", kCheckpointsOfRun}})
+      given.imply(name, (fs::path(config.run_path) / folder).string(), "run-path");
+  }
   divide_data_path(given);
   const NetworkConfig& network = config.data.network;
   const bool is_auto = network.model_name == kAutoNetwork && given.has("weights") &&
@@ -420,14 +383,13 @@ void imply_usual(Given& given, const TrainConfig& config) {
     std::erase_if(given.values,
                   [](const GivenValue& value) { return value.name() == "model-name"; });
   const bool has_named_network = given.has("model-name");
-  imply_by_task(given);
+  if (given.is_set("task", "multi-label")) given.imply("best-by", "map");
   if (is_auto || (!has_named_network && !given.has("untrained-model-path"))) {
     given.imply("model-name", network_of(network.weights));
     given.find("model-name")->setting.reason =
         is_auto ? ", by the name of --weights" : "; --model-name takes another, such as resnet50";
   }
   if (given.has_bare_path) imply_helpful(given);
-  if (given.has_bare_path) note_whole_line(given);
 }
 
 std::vector<std::string> first_lines(const Settings& settings) {
@@ -454,7 +416,7 @@ OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, do
   constexpr double kWarmupShare = 0.3, kMostWarmup = 5;  // of the epochs; epochs
   constexpr int kSmallSide = 64;  // pixels; at 32, crops lose in 5 to 40 epochs
   constexpr double kAveragedShare = 0.1, kMostDecay = 0.9999;  // of the steps; of the average
-  const KnownOptimizer& optimizer = *find_optimizer(config.recipe.optimizer);
+  const KnownOptimizer& optimizer = *find_row(kKnownOptimizers, config.recipe.optimizer);
   const double images = static_cast<double>(config.batch_size) * config.accumulate;
   const double rate = (steps < kFewSteps ? kOfShort : 1) * optimizer.modern_learning_rate(images);
   const bool is_long = epochs >= kFewEpochs;
@@ -484,7 +446,8 @@ void imply_recipe(Given& given, const TrainConfig& config) {
     imply("optimizer", optimization.recipe.optimizer);
   }
   const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
-  imply("no-decay", std::string(find_optimizer(optimization.recipe.optimizer)->modern_no_decay));
+  imply("no-decay",
+        std::string(find_row(kKnownOptimizers, optimization.recipe.optimizer)->modern_no_decay));
   imply("lr-schedule", "cosine");
   if (!given.has("transform-path")) imply("eval-crop", "larger");
   constexpr double kManySteps = 1e4;
@@ -536,10 +499,9 @@ void check_train(Given& given, TrainConfig& config) {
                                            Origin::kDefault);
   check_fine_tuning(given, config);
   check_task(given, config);
-  settle_auto(given, config);
+  resolve_auto(given, config);
   check_exchange(given, config);
-  check_mixing(given, config.optimization);
-  check_time_limit(given, config);
+  check_recipe(given, config.optimization);
   check_paths(given, config);
 }
 

@@ -15,7 +15,8 @@ using enum Effect;
 ExchangePlan exchange_value(const Option& option, const std::string& text,
                             const std::string& where) {
   const std::size_t colon = text.find(':');
-  const KnownExchange* kind = find_exchange(choice_value(option, text.substr(0, colon), where));
+  const KnownExchange* kind =
+      find_row(kKnownExchanges, choice_value(option, text.substr(0, colon), where));
   if (colon == std::string::npos) return {kind, kind->num_servers};
   if (kind->num_servers == 0)
     refuse_text(where + " is '" + excerpt(text) + "', but " + std::string(kind->name) +
@@ -44,20 +45,20 @@ Rows<TrainConfig> component_rows() {
                   {kPaths, kFree, kModelIn},
                   "UntrainedModelDirectory to train, as written by `kiln init-model`, or a trained "
                   "model to continue from: its folder or model.tar.gz.")
-                  .unless("model-name"),
+                  .with(&Option::instead, "model-name"),
               opt(&DataConfig::train_path, "train-data-path", path("DIR"),
-                  {kPaths, kFree, kDataIn, kFirst},
+                  {kPaths, kFree, kDataIn, kFirst, kRequired},
                   "Training images: an ImageDirectory, class folders, a COCO folder, an archive, "
                   "record files (TFRecord, RecordIO), a folder of shards, or a list of images with "
                   "labels (.csv, .jsonl, .parquet and others; docs/data.md). Or a stream (tar, "
                   "TFRecord, RecordIO): a named pipe, - for standard input, or a path with "
                   "{epoch}, which is replaced by the epoch number, from 0 at each start. {rank} in "
                   "a path is replaced by the rank's number on its host: each has its own images.")
-                  .required_or("data-path"),
+                  .with(&Option::instead, "data-path"),
               opt(&DataConfig::valid_path, "valid-data-path", path("DIR"),
-                  {kPaths, kFree, kDataIn, kFirst, kPositional},
+                  {kPaths, kFree, kDataIn, kFirst, kPositional, kRequired},
                   "Validation images, in the same formats; a stream is read once and kept.")
-                  .required_or("data-path")}),
+                  .with(&Option::instead, "data-path")}),
       within(&TrainConfig::output, {opt(&OutputConfig::trained_model_path, "trained-model-path",
                                         path("DIR"), {kPaths, kFree, kModelOut, kForOneRun, kFirst},
                                         "Output folder for the ModelDirectory.")
@@ -97,10 +98,8 @@ Rows<DataConfig> image_rows() {
           {{"crop", Fit::kCrop}, {"pad", Fit::kPad}, {"stretch", Fit::kStretch}, {"auto", {}}},
           {kImages, kResult},
           "How images of another shape become the input, also those of the trained model. crop: "
-          "the "
-          "center. pad: all of the image, with plain bars. stretch: all of it, squeezed. auto: "
-          "crop "
-          "where that cuts away at most a third of a typical image, else pad; crop for an "
+          "the center. pad: all of the image, with plain bars. stretch: all of it, squeezed. auto: "
+          "crop where that cuts away at most a third of a typical image, else pad; crop for an "
           "ImageDirectory, a stream, --eval-resize, --eval-crop, and with --recipe designer but "
           "without --weights."),
       opt(&Config::eval_resize, "eval-resize", auto_or(16, 4096, "pixels"), {kImages, kResult},
@@ -163,7 +162,7 @@ Rows<TrainConfig> machine_rows() {
                {kRanks, kBits, kRanksOfHost, kFirst},
                "Start this many processes to train one model, like `kiln launch`. auto: one per "
                "GPU of this host, or just this process if there is none.")
-               .shown_as("N|auto"),
+               .with(&Option::value_name, "N|auto"),
            opt(&RanksConfig::device, "device", kDevices, {kMachine, kBits},
                "Device to train on. auto: the GPU if an NVIDIA device is present, else the CPU."),
            opt(&RanksConfig::deterministic, "deterministic", on_off(), {kMachine, kBits},
@@ -195,50 +194,48 @@ Rows<TrainConfig> machine_rows() {
                   "image led to the saved model's prediction.")})};
 }
 
-// A single dataset that is split into training and validation images.
-Rows<SplitConfig> split_rows() {
-  using Config = SplitConfig;
-  return {
-      opt(&Config::data_path, "data-path", path("DIR"), {kPaths, kFree, kFirst, kPositional},
-          "All images, in the same formats, to be split into training and validation images; the "
-          "option's name may be omitted. With --valid-data-path, or train and val in the folder, "
-          "it is the two paths instead; a list with a column split gives both. Duplicates stay on "
-          "one side: identical bytes always, other "
-          "sizes and qualities up to 20000 images. split.csv in the log folder lists the result."),
-      opt(&Config::valid_fraction, "valid-fraction", share("X"), {kPaths, kResult},
-          "Fraction of each class of --data-path used for validation, at least one image. The "
-          "choice depends on the images (of more than 20000, on their paths) and --random-seed: "
-          "adding images later moves only a few others."),
-      opt(&Config::group_by, "group-by", regular_expression(), {kPaths, kResult},
-          "Regular expression (ECMAScript) for image paths in --data-path. Images with the same "
-          "first capture group, or the same match if there is no group, stay on one side; others "
-          "are ungrouped."),
-      opt(&Config::file, "split", path("FILE"), {kPaths, kFree},
-          "split.csv of an earlier run, or another CSV file with columns path and set (train or "
-          "valid), that assigns each image of --data-path."),
-      opt(&Config::labels, "labels", path("FILE"), {kPaths, kFree},
-          "CSV file with columns path and label that corrects labels of --data-path before it is "
-          "split. A new label is a new class; images with an empty label are dropped. For a folder "
-          "without labels: a list of all of them, in any form.")};
-}
-
 Rows<DataConfig> dataset_rows() {
   using Config = DataConfig;
-  return {opt(&Config::transform_path, "transform-path", path("DIR"), {kImages, kFree, kFolderIn},
-              "TransformationDirectory, as written by `kiln transform init`, instead of "
-              "--image-size, --augment, --eval-resize and --eval-crop: its operations are applied "
-              "to each training image, with new random draws in each epoch. Validation and "
-              "inference skip those whose names begin with Random."),
-          within(&Config::split, split_rows()), within(&Config::records, record_rows().is(kResult)),
-          within(&Config::records, task_rows().is(kResult)),
-          within(&Config::stream, {opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
-                                       from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
-                                       "Optimizer steps per epoch of a stream, whose length is "
-                                       "unknown; an epoch ends earlier if its stream does."),
-                                   opt(&StreamConfig::shuffle_buffer, "shuffle-buffer",
-                                       from(1, kMillion, "images"), {kImages, kResult},
-                                       "Size of a stream's shuffle buffer in images, with 1 MiB "
-                                       "each on average at most. 1: no shuffling.")})};
+  return {
+      opt(&Config::transform_path, "transform-path", path("DIR"), {kImages, kFree, kFolderIn},
+          "TransformationDirectory, as written by `kiln transform init`, instead of --image-size, "
+          "--augment, --eval-resize and --eval-crop: its operations are applied to each training "
+          "image, with new random draws in each epoch. Validation and inference skip those whose "
+          "names begin with Random."),
+      within(
+          &Config::split,
+          {opt(&SplitConfig::data_path, "data-path", path("DIR"),
+               {kPaths, kFree, kFirst, kPositional},
+               "All images, in the same formats, to be split into training and validation images; "
+               "the option's name may be omitted. With --valid-data-path, or train and val in the "
+               "folder, it is the two paths instead; a list with a column split gives both. "
+               "Duplicates stay on one side: identical bytes always, other sizes and qualities up "
+               "to 20000 images. split.csv in the log folder lists the result."),
+           opt(&SplitConfig::valid_fraction, "valid-fraction", share("X"), {kPaths, kResult},
+               "Fraction of each class of --data-path used for validation, at least one image. The "
+               "choice depends on the images (of more than 20000, on their paths) and "
+               "--random-seed: adding images later moves only a few others."),
+           opt(&SplitConfig::group_by, "group-by", regular_expression(), {kPaths, kResult},
+               "Regular expression (ECMAScript) for image paths in --data-path. Images with the "
+               "same first capture group, or the same match if there is no group, stay on one "
+               "side; others are ungrouped."),
+           opt(&SplitConfig::file, "split", path("FILE"), {kPaths, kFree},
+               "split.csv of an earlier run, or another CSV file with columns path and set (train "
+               "or valid), that assigns each image of --data-path."),
+           opt(&SplitConfig::labels, "labels", path("FILE"), {kPaths, kFree},
+               "CSV file with columns path and label that corrects labels of --data-path before it "
+               "is split. A new label is a new class; images with an empty label are dropped. For "
+               "a folder without labels: a list of all of them, in any form.")}),
+      within(&Config::records, record_rows().is(kResult)),
+      within(&Config::records, task_rows().is(kResult)),
+      within(&Config::stream, {opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
+                                   from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
+                                   "Optimizer steps per epoch of a stream, whose length is "
+                                   "unknown; an epoch ends earlier if its stream does."),
+                               opt(&StreamConfig::shuffle_buffer, "shuffle-buffer",
+                                   from(1, kMillion, "images"), {kImages, kResult},
+                                   "Size of a stream's shuffle buffer in images, with 1 MiB each "
+                                   "on average at most. 1: no shuffling.")})};
 }
 
 Rows<OptimizationConfig> optimization_rows() {
@@ -283,14 +280,12 @@ Rows<OptimizationConfig> optimization_rows() {
           "Cross-validation, for --freeze backbone and --augment none: split the training images "
           "into this many folds, and judge each by a layer fitted to the others; the saved one is "
           "fitted to all. 0: off."),
-      within(
-          &Config::automatic,
-          {opt(&AutoConfig::asked, "auto", true_or_false(), {kTraining, kResult, kFirst},
-               "True: fit the last linear layer to the features of the frozen network, then "
-               "fine-tune the entire network from there while --time-limit allows, and keep that "
-               "unless the first is better on the validation images. Default: True for --data-path "
-               "with given weights and under 5000 images, unless an option that it decides is "
-               "given, such as --freeze, --epochs or --learning-rate.")}),
+      opt(&Config::asked_auto, "auto", true_or_false(), {kTraining, kResult, kFirst},
+          "True: fit the last linear layer to the features of the frozen network, then fine-tune "
+          "the entire network from there while --time-limit allows, and keep that unless the first "
+          "is better on the validation images. Default: True for --data-path with given weights "
+          "and under 5000 images, unless an option that it decides is given, such as --freeze, "
+          "--epochs or --learning-rate."),
       opt(&Config::time_limit_s, "time-limit", duration(), {kTraining, kResult, kForOneRun, kFirst},
           "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
           "best model so far. After the first epoch the schedule is set to as many epochs as fit: "
@@ -314,8 +309,7 @@ Rows<RecipeConfig> recipe_rows() {
           "Momentum of sgd; beta1 of adamw."),
       opt(&Config::weight_decay, "weight-decay", from(0, 1), {kRecipe, kResult, kOfRecipe},
           "Weight decay: sgd adds this multiple of the weights to the gradient; adamw shrinks "
-          "weights "
-          "by it, times the learning rate."),
+          "weights by it, times the learning rate."),
       opt(&Config::decays_norm_and_bias, "no-decay", {{"none", true}, {"norm-and-bias", false}},
           {kRecipe, kResult, kOfRecipe},
           "Parameters without weight decay. norm-and-bias: those of normalization layers, and "
@@ -336,45 +330,6 @@ Rows<RecipeConfig> recipe_rows() {
       opt(&Config::cutmix, "cutmix", from(0, 100), {kRecipe, kResult, kOfRecipe},
           "Paste rectangles between pairs of training images, with an area drawn from Beta(X, X); "
           "with --mixup, a pair gets either. 0: off.")};
-}
-
-Rows<CheckpointConfig> checkpoint_rows() {
-  using Config = CheckpointConfig;
-  const std::string group = "Checkpoints";
-  return {
-      opt(&Config::path, "checkpoint-path", path("DIR"),
-          {group, kFree, kCheckpoints, kForOneRun, kMayDiffer, kFirst},
-          "Folder for checkpoints, from which the same command resumes after a stop; the newest "
-          "two are kept. If omitted, none are written."),
-      opt(&Config::every, "checkpoint-every", intervals(), {group, kFree, kForOneRun},
-          "When to write a checkpoint: intervals with a unit (epoch, step, s, min or h), separated "
-          "by commas; whichever comes first."),
-      opt(&Config::resume, "resume",
-          {{"auto", ResumeChoice::kAuto},
-           {"never", ResumeChoice::kNever},
-           {"require", ResumeChoice::kRequire}},
-          {group, kFree, kForOneRun},
-          "auto: resume from the newest checkpoint, if there is one. never: start over; old "
-          "checkpoints are removed once a new one is written. require: fail if there is none.")};
-}
-
-Rows<OutputConfig> tracking_rows() {
-  using Config = OutputConfig;
-  return {opt(&Config::kfp_executor_input, "kfp-executor-input", free_text("JSON"),
-              {kReporting, kFree, kKubeflowRun, kForOneRun},
-              "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
-              "epoch's metrics go to its output of type Metrics.")};
-}
-
-Rows<InsightConfig> insight_rows() {
-  using Config = InsightConfig;
-  return {opt(&Config::trace_path, "trace", path("FILE"), {kReporting, kFree, kForOneRun},
-              "Write a timeline of steps 20 to 40 for chrome://tracing or ui.perfetto.dev: steps "
-              "and their phases, the device, all-reduces, and the loader threads. Rank 0 writes "
-              "FILE; the others write their own files next to it, such as trace-rank1.json."),
-          opt(&Config::price_per_hour, "price-per-hour", above_zero(kMillion), {kReporting, kFree},
-              "Cost per hour of all machines of the run, in any currency: the forecast, the result "
-              "and the report then include costs.")};
 }
 
 Rows<TrainConfig> rank_rows() {
@@ -426,16 +381,44 @@ Rows<TrainConfig> train_rows() {
       within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
       opt(&TrainConfig::options_file, "config", path("FILE"),
           {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},
-          "YAML or JSON file that sets any of these options; flags override it. Relative paths "
-          "in it are relative to the working directory."),
+          "YAML or JSON file that sets any of these options; flags override it. Relative paths in "
+          "it are relative to the working directory."),
       within(&TrainConfig::data, image_rows()),
       machine_rows(),
       within(&TrainConfig::data, dataset_rows()),
       within(&TrainConfig::optimization, optimization_rows()),
       within(&TrainConfig::optimization, within(&OptimizationConfig::recipe, recipe_rows())),
-      within(&TrainConfig::checkpoint, checkpoint_rows()),
-      within(&TrainConfig::output, tracking_rows()),
-      within(&TrainConfig::insight, insight_rows()),
+      within(&TrainConfig::checkpoint,
+             {opt(&CheckpointConfig::path, "checkpoint-path", path("DIR"),
+                  {"Checkpoints", kFree, kCheckpoints, kForOneRun, kMayDiffer, kFirst},
+                  "Folder for checkpoints, from which the same command resumes after a stop; the "
+                  "newest two are kept. If omitted, none are written."),
+              opt(&CheckpointConfig::every, "checkpoint-every", intervals(),
+                  {"Checkpoints", kFree, kForOneRun},
+                  "When to write a checkpoint: intervals with a unit (epoch, step, s, min or h), "
+                  "separated by commas; whichever comes first."),
+              opt(&CheckpointConfig::resume, "resume",
+                  {{"auto", ResumeChoice::kAuto},
+                   {"never", ResumeChoice::kNever},
+                   {"require", ResumeChoice::kRequire}},
+                  {"Checkpoints", kFree, kForOneRun},
+                  "auto: resume from the newest checkpoint, if there is one. never: start over; "
+                  "old checkpoints are removed once a new one is written. require: fail if there "
+                  "is none.")}),
+      within(
+          &TrainConfig::output,
+          {opt(&OutputConfig::kfp_executor_input, "kfp-executor-input",
+               path("JSON", ValueKind::kText), {kReporting, kFree, kKubeflowRun, kForOneRun},
+               "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
+               "epoch's metrics go to its output of type Metrics."),
+           opt(&OutputConfig::trace_path, "trace", path("FILE"), {kReporting, kFree, kForOneRun},
+               "Write a timeline of steps 20 to 40 for chrome://tracing or ui.perfetto.dev: steps "
+               "and their phases, the device, all-reduces, and the loader threads. Rank 0 writes "
+               "FILE; the others write their own files next to it, such as trace-rank1.json."),
+           opt(&OutputConfig::price_per_hour, "price-per-hour", above_zero(kMillion),
+               {kReporting, kFree},
+               "Cost per hour of all machines of the run, in any currency: the forecast, the "
+               "result and the report then include costs.")}),
       rank_rows(),
       within(&TrainConfig::ranks,
              {opt(&RanksConfig::exchange, "exchange", exchange(), {kRanks, kResult},
@@ -447,7 +430,8 @@ Rows<TrainConfig> train_rows() {
 TrainConfig bound(const TrainConfig& asked, const Settings& settings) {
   TrainConfig config = asked;
   config.settings = settings;
-  for (const Row<TrainConfig>& row : train_rows()) {
+  const Rows<TrainConfig> rows = train_rows();
+  for (const Row<TrainConfig>& row : rows.all) {
     const std::string& text = settings.text(row.option.name);
     if (text != asked.settings.text(row.option.name))
       row.fill(config, row.option, text, "--" + row.option.name);

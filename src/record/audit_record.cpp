@@ -10,18 +10,21 @@
 #include "record/run_json.h"
 
 namespace kiln {
+
+void visit_fields(Is<AuditedClass> auto& audited, auto&& field) {
+  fields(field, "label", audited.name, "images", audited.images, "probably_wrong", audited.wrong,
+         "mostly_belong_to", audited.belongs_to, "probably_missing", audited.missing, "doubtful",
+         audited.num_doubtful);
+}
+
+void visit_fields(Is<OddImage> auto& odd, auto&& field) {
+  fields(field, "path", odd.image.file, "label", odd.image.label, "kind", odd.kind, "reason",
+         odd.reason, "extent", odd.extent);
+}
+
 namespace {
 
 constexpr const char* kDoubtfulHash = "doubtful_csv_hash";
-
-Json class_json(const AuditedClass& audited) {
-  return {{"label", audited.name},
-          {"images", audited.images},
-          {"probably_wrong", audited.wrong},
-          {"mostly_belong_to", audited.belongs_to},
-          {"probably_missing", audited.missing},
-          {"doubtful", audited.num_doubtful}};
-}
 
 Json doubtful_json(const DoubtfulLabel& doubtful) {
   return {{"path", doubtful.image.file},
@@ -40,25 +43,9 @@ Json copy_json(const CopiedImage& copy) {
           {"same_class", copy.first.label == copy.other.label}};
 }
 
-Json odd_json(const OddImage& odd) {
-  return {{"path", odd.image.file},
-          {"label", odd.image.label},
-          {"kind", odd.kind},
-          {"reason", odd.reason},
-          {"extent", as_json(odd.extent)}};
-}
-
 // The name of the image's set, as in split.csv.
 const char* set_name(const AuditedImage& image) {
   return image.validates ? "valid" : "train";
-}
-
-// As estimated by confident learning: too many rather than too few.
-std::int64_t num_probably_wrong(const AuditRecord& record) {
-  std::int64_t count = 0;
-  for (const AuditedClass& audited : record.classes)
-    count += audited.wrong + (record.has_several_labels ? audited.missing : 0);
-  return count;
 }
 
 }  // namespace
@@ -70,6 +57,9 @@ std::size_t num_copies_across_sets(const AuditRecord& record) {
 
 std::string audit_json(const AuditRecord& record) {
   const Interval interval = out_of_fold_interval(record.num_agreed, record.num_judged);
+  std::int64_t num_wrong = 0;  // by confident learning: too many rather than too few
+  for (const AuditedClass& audited : record.classes)
+    num_wrong += audited.wrong + (record.has_several_labels ? audited.missing : 0);
   Json json = {{"time", record.time},
                {"data_path", record.data_path},
                {"backbone", record.backbone},
@@ -79,13 +69,13 @@ std::string audit_json(const AuditRecord& record) {
                {"agreed", record.num_agreed},
                {"agreed_interval", {interval.low, interval.high}},
                {"can_judge", can_judge(record)},
-               {"probably_wrong", can_judge(record) ? Json(num_probably_wrong(record)) : Json()},
+               {"probably_wrong", can_judge(record) ? Json(num_wrong) : Json()},
                {"device", record.device},
                {"precision", record.precision},
                {"options", as_json(record.options)},
                {"versions", as_json(record.versions)}};
   json[kDoubtfulHash] = hex_digits(content_hash(doubtful_csv(record)));
-  json["classes"] = list_json(record.classes, class_json);
+  json["classes"] = as_json(record.classes);
   json["doubtful"] = list_json(record.doubtful, doubtful_json);
   json["duplicates"] = list_json(record.copies, copy_json);
   if (!record.valid_data_path.empty()) {
@@ -95,7 +85,7 @@ std::string audit_json(const AuditRecord& record) {
       json["duplicates"][i]["other_set"] = set_name(record.copies[i].other);
     }
   }
-  json["flawed"] = list_json(record.flawed, odd_json);
+  json["flawed"] = as_json(record.flawed);
   json["faults"] = list_json(record.faults, fault_json);
   return json_text(json, 1) + "\n";
 }

@@ -59,11 +59,8 @@ void Evaluation::add(const PredictedImage& image) {
   calibration.images += 1;
   calibration.right += is_right ? 1 : 0;
   calibration.confidence_sum += confidence;
-  if (!is_right) note_wrong({image.image, image.truth, image.top.front(), confidence});
-}
-
-void Evaluation::note_wrong(const WrongImage& image) {
-  wrong_.push_back(image);
+  if (is_right) return;
+  wrong_.push_back({image.image, image.truth, image.top.front(), confidence});
   std::push_heap(wrong_.begin(), wrong_.end(), is_worse);
   if (wrong_.size() <= most_wrong_) return;
   std::pop_heap(wrong_.begin(), wrong_.end(), is_worse);
@@ -162,14 +159,28 @@ std::string class_of(const EvaluatedModel& model, int label) {
 }
 
 Json class_json(const EvaluatedModel& model, const ClassScore& score) {
-  return {{"label", class_of(model, score.label)},
-          {"images", score.images},
-          {"predicted", score.guesses},
-          {"right", score.hits},
-          {"recall", number(score.recall())},
-          {"recall_interval", interval_json(wilson_interval(score.hits, score.images))},
-          {"precision", number(score.precision())},
-          {"f1", number(score.f1())}};
+  Json json = {{"label", class_of(model, score.label)},
+               {"images", score.images},
+               {"predicted", score.guesses}};
+  if (model.has_several_labels())
+    json.update(Json{{"correct", score.hits},
+                     {"average_precision", number(score.average_precision)},
+                     {"precision", number(score.precision())},
+                     {"recall", number(score.recall())},
+                     {"f1", number(score.f1())},
+                     {"threshold", model.thresholds[static_cast<std::size_t>(score.label)]}});
+  else
+    json.update(Json{{"right", score.hits},
+                     {"recall", number(score.recall())},
+                     {"recall_interval", interval_json(wilson_interval(score.hits, score.images))},
+                     {"precision", number(score.precision())},
+                     {"f1", number(score.f1())}});
+  return json;
+}
+
+Json classes_json(const EvaluatedModel& model) {
+  return list_json(model.has_several_labels() ? model.label_scores : model.figures.classes(),
+                   [&](const ClassScore& score) { return class_json(model, score); });
 }
 
 Json bin_json(const CalibrationBin& bin) {
@@ -178,57 +189,25 @@ Json bin_json(const CalibrationBin& bin) {
           {"accuracy", number(bin.accuracy())}};
 }
 
-Json seen_json(const EvaluatedModel& model) {
-  if (!model.seen) return nullptr;
-  return {{"training", model.seen->training}, {"validation", model.seen->validation}};
-}
-
-void add_label_metrics(const EvaluatedModel& model, Json& json) {
-  json["task"] = "multi-label";
-  for (const Figure& figure : model.details.figures) json[figure.name] = number(figure.value);
-  json["seen"] = seen_json(model);
-  Json& classes = json["classes"] = Json::array();
-  for (std::size_t c = 0; c < model.label_scores.size(); ++c) {
-    const LabelScore& score = model.label_scores[c];
-    classes.push_back({{"label", model.data.classes[c]},
-                       {"images", score.images},
-                       {"predicted", score.predicted},
-                       {"correct", score.hits},
-                       {"average_precision", number(score.average_precision)},
-                       {"precision", number(score.precision())},
-                       {"recall", number(score.recall())},
-                       {"f1", number(score.f1())},
-                       {"threshold", model.thresholds[c]}});
+Json metrics_json(const EvaluatedModel& model) {
+  if (model.has_several_labels()) {
+    Json json = {{"task", "multi-label"}};
+    for (const Figure& figure : model.details.figures) json[figure.name] = number(figure.value);
+    return json;
   }
-}
-
-void add_metrics(const EvaluatedModel& model, Json& json) {
   const Evaluation& figures = model.figures;
   const Totals& totals = figures.totals();
-  json.update(Json{
-      {"top1", number(totals.top1_accuracy())},
-      {"top1_interval", interval_json(top1_interval(totals))},
-      {"k", figures.k()},
-      {"top_k", number(totals.top5_accuracy())},
-      {"top_k_interval", interval_json(top5_interval(totals))},
-      {"loss", number(totals.loss())},
-      {"majority_share", number(majority_share(figures))},
-      {"macro_recall", number(macro_recall(figures.classes()))},
-      {"macro_f1", number(macro_f1(figures.classes()))},
-      {"expected_calibration_error", number(expected_calibration_error(figures.calibration()))},
-      {"temperature", model.calibration.temperature}});
-  json["seen"] = seen_json(model);
-  json["calibration"] = list_json(figures.calibration(), bin_json);
-  json["answers"] = as_json(model.calibration.answers);
-  json["classes"] = list_json(figures.classes(),
-                              [&](const ClassScore& score) { return class_json(model, score); });
-  json["confusion"] = as_json(figures.confusion());
-  json["most_wrong"] = list_json(model.most_wrong, [&](const JudgedImage& image) -> Json {
-    return {{"path", image.file},
-            {"true_label", class_of(model, image.truth)},
-            {"label", class_of(model, image.guess)},
-            {"confidence", image.confidence}};
-  });
+  return {{"top1", number(totals.top1_accuracy())},
+          {"top1_interval", interval_json(top1_interval(totals))},
+          {"k", figures.k()},
+          {"top_k", number(totals.top5_accuracy())},
+          {"top_k_interval", interval_json(top5_interval(totals))},
+          {"loss", number(totals.loss())},
+          {"majority_share", number(majority_share(figures))},
+          {"macro_recall", number(macro_recall(figures.classes()))},
+          {"macro_f1", number(macro_f1(figures.classes()))},
+          {"expected_calibration_error", number(expected_calibration_error(figures.calibration()))},
+          {"temperature", model.calibration.temperature}};
 }
 
 Json model_json(const EvaluatedModel& model) {
@@ -239,7 +218,24 @@ Json model_json(const EvaluatedModel& model) {
                {"images_of_unknown_classes", model.num_unknown},
                {"unknown_classes", model.unknown_labels},
                {"doubts", model.doubts}};
-  model.has_several_labels() ? add_label_metrics(model, json) : add_metrics(model, json);
+  json.update(metrics_json(model));
+  json["seen"] = nullptr;
+  if (model.seen)
+    json["seen"] = {{"training", model.seen->training}, {"validation", model.seen->validation}};
+  if (!model.has_several_labels()) {
+    json["calibration"] = list_json(model.figures.calibration(), bin_json);
+    json["answers"] = as_json(model.calibration.answers);
+  }
+  json["classes"] = classes_json(model);
+  if (!model.has_several_labels()) {
+    json["confusion"] = as_json(model.figures.confusion());
+    json["most_wrong"] = list_json(model.most_wrong, [&](const JudgedImage& image) -> Json {
+      return {{"path", image.file},
+              {"true_label", class_of(model, image.truth)},
+              {"label", class_of(model, image.guess)},
+              {"confidence", image.confidence}};
+    });
+  }
   json["faults"] = list_json(model.faults, fault_json);
   return json;
 }
@@ -258,50 +254,32 @@ Json pair_json(const ModelPair& pair) {
 }
 
 // Empty if the value is undefined.
-std::string cell(double value) {
-  return std::isfinite(value) ? formatted("%.6g", value) : "";
+std::string cell(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_float() ? formatted("%.6g", value.get<double>()) : value.dump();
 }
 
-std::vector<std::string> seen_cells(const EvaluatedModel& model) {
-  if (!model.seen) return {"", ""};
-  return {std::to_string(model.seen->training), std::to_string(model.seen->validation)};
+// Adds the columns of a value; an interval has two.
+void add_cells(const std::string& name, const Json& value, TextPairs& row) {
+  if (!value.is_array()) return void(row.emplace_back(name, cell(value)));
+  const std::string stem = name.substr(0, name.rfind("_interval"));
+  row.emplace_back(stem + "_low", cell(value[0]));
+  row.emplace_back(stem + "_high", cell(value[1]));
 }
 
-std::string labels_csv(const EvaluatedModel& model) {
-  std::vector<std::string> names = {"model", "network", "images"};
-  std::vector<std::string> cells = {model.path, model.network, std::to_string(model.num_images())};
-  for (const Figure& figure : model.details.figures) {
-    names.push_back(figure.name);
-    cells.push_back(cell(figure.value));
-  }
-  std::ranges::move(seen_cells(model), std::back_inserter(cells));
-  return joined(names, ",") + ",seen_in_training,seen_in_validation\n" + csv_row(cells);
-}
-
-std::string label_classes_csv(const EvaluatedModel& model) {
-  std::string text =
-      "model,label,images,predicted,correct,average_precision,precision,recall,f1,threshold\n";
-  for (std::size_t c = 0; c < model.label_scores.size(); ++c) {
-    const LabelScore& score = model.label_scores[c];
-    text += csv_row({model.path, model.data.classes[c], std::to_string(score.images),
-                     std::to_string(score.predicted), std::to_string(score.hits),
-                     cell(score.average_precision), cell(score.precision()), cell(score.recall()),
-                     cell(score.f1()), cell(model.thresholds[c])});
+// Rows with the same columns, which their heading names.
+std::string csv_text(const std::vector<TextPairs>& rows) {
+  std::string text;
+  for (const TextPairs& row : rows) {
+    std::vector<std::string> names, cells;
+    for (const auto& [name, value] : row) {
+      names.push_back(name);
+      cells.push_back(value);
+    }
+    text += (text.empty() ? csv_row(names) : "") + csv_row(cells);
   }
   return text;
-}
-
-// As scikit-learn's, over the classes that have images or were predicted: the precision of a class
-// that was never predicted is 0, as is the recall of one without images.
-double macro_precision(const Evaluation& figures) {
-  return mean_of(figures.classes(), [](const ClassScore& score) {
-    return score.guesses == 0 && score.images > 0 ? 0 : score.precision();
-  });
-}
-double macro_recall_with_guesses(const Evaluation& figures) {
-  return mean_of(figures.classes(), [](const ClassScore& score) {
-    return score.images == 0 && score.guesses > 0 ? 0 : score.recall();
-  });
 }
 
 }  // namespace
@@ -345,44 +323,49 @@ std::string evaluation_json(const EvaluationRecord& record) {
 }
 
 std::string evaluation_csv(const EvaluationRecord& record) {
-  if (record.models.front().has_several_labels()) return labels_csv(record.models.front());
-  std::string text =
-      "model,network,images,top1,top1_low,top1_high,k,top_k,loss,macro_recall,macro_f1,"
-      "expected_calibration_error,seen_in_training,seen_in_validation,Overall_Accuracy,"
-      "Micro_Precision,Macro_Precision,Micro_Recall,Macro_Recall\n";
+  std::vector<TextPairs> rows;
   for (const EvaluatedModel& model : record.models) {
-    const Evaluation& figures = model.figures;
-    const Totals& totals = figures.totals();
-    const Interval interval = top1_interval(totals);
-    const std::string accuracy = cell(totals.top1_accuracy());
-    text += csv_row({model.path, model.network, std::to_string(totals.count), accuracy,
-                     cell(interval.low), cell(interval.high), std::to_string(figures.k()),
-                     cell(totals.top5_accuracy()), cell(totals.loss()),
-                     cell(macro_recall(figures.classes())), cell(macro_f1(figures.classes())),
-                     cell(expected_calibration_error(figures.calibration())),
-                     model.seen ? std::to_string(model.seen->training) : "",
-                     model.seen ? std::to_string(model.seen->validation) : "",
-                     // With one label per image, overall accuracy, micro precision and micro recall
-                     // are all the share of correct predictions.
-                     accuracy, accuracy, cell(macro_precision(figures)), accuracy,
-                     cell(macro_recall_with_guesses(figures))});
+    TextPairs& row = rows.emplace_back(TextPairs{{"model", model.path},
+                                                 {"network", model.network},
+                                                 {"images", std::to_string(model.num_images())}});
+    const Json metrics = metrics_json(model);
+    for (const auto& [name, value] : metrics.items())
+      if (name != "task" && name != "top_k_interval" && name != "majority_share" &&
+          name != "temperature")
+        add_cells(name, value, row);
+    row.emplace_back("seen_in_training", model.seen ? std::to_string(model.seen->training) : "");
+    row.emplace_back("seen_in_validation",
+                     model.seen ? std::to_string(model.seen->validation) : "");
+    if (model.has_several_labels()) continue;
+    // With one label per image, overall accuracy, micro precision and micro recall are all the
+    // share of correct predictions. Macro means are as scikit-learn's, over the classes that have
+    // images or were predicted: the precision of a class that was never predicted is 0, as is the
+    // recall of one without images.
+    const std::vector<ClassScore>& classes = model.figures.classes();
+    const double precision = mean_of(classes, [](const ClassScore& score) {
+      return score.guesses == 0 && score.images > 0 ? 0 : score.precision();
+    });
+    const double recall = mean_of(classes, [](const ClassScore& score) {
+      return score.images == 0 && score.guesses > 0 ? 0 : score.recall();
+    });
+    const std::string accuracy = cell(metrics["top1"]);
+    row.insert(row.end(), {{"Overall_Accuracy", accuracy},
+                           {"Micro_Precision", accuracy},
+                           {"Macro_Precision", cell(number(precision))},
+                           {"Micro_Recall", accuracy},
+                           {"Macro_Recall", cell(number(recall))}});
   }
-  return text;
+  return csv_text(rows);
 }
 
 std::string classes_csv(const EvaluationRecord& record) {
-  if (record.models.front().has_several_labels()) return label_classes_csv(record.models.front());
-  std::string text =
-      "model,label,images,predicted,right,recall,recall_low,recall_high,precision,f1\n";
+  std::vector<TextPairs> rows;
   for (const EvaluatedModel& model : record.models)
-    for (const ClassScore& score : model.figures.classes()) {
-      const Interval interval = wilson_interval(score.hits, score.images);
-      text += csv_row({model.path, class_of(model, score.label), std::to_string(score.images),
-                       std::to_string(score.guesses), std::to_string(score.hits),
-                       cell(score.recall()), cell(interval.low), cell(interval.high),
-                       cell(score.precision()), cell(score.f1())});
+    for (const Json& of_class : classes_json(model)) {
+      TextPairs& row = rows.emplace_back(TextPairs{{"model", model.path}});
+      for (const auto& [name, value] : of_class.items()) add_cells(name, value, row);
     }
-  return text;
+  return csv_text(rows);
 }
 
 std::string differences_csv(const EvaluationRecord& record) {

@@ -65,8 +65,6 @@ class Evaluation {
   }
 
  private:
-  void note_wrong(const WrongImage& image);
-
   int k_;
   std::size_t most_wrong_;
   Totals totals_;
@@ -167,7 +165,7 @@ struct EvaluatedModel {
   long long num_bad = 0;                    // bad images, which are skipped
   std::vector<std::string> doubts = {};     // reasons not to trust the labels of the images
   // Of several labels an image, whose `figures` have no images. By class id; empty: one label.
-  std::vector<LabelScore> label_scores = {};
+  std::vector<ClassScore> label_scores = {};
   std::vector<double> thresholds = {};
   ValidationDetails details = {};  // their figures, tables and pictures
   long long num_labeled = 0;       // their images

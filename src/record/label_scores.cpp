@@ -90,9 +90,9 @@ std::size_t best_by_f1(std::span<const LabelAnswer> ranked) {
   return best;
 }
 
-LabelScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_predicted) {
+ClassScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_predicted) {
   return {.images = count_there(ranked),
-          .predicted = static_cast<std::int64_t>(num_predicted),
+          .guesses = static_cast<std::int64_t>(num_predicted),
           .hits = count_there(ranked.first(num_predicted)),
           .average_precision = average_precision(ranked)};
 }
@@ -125,6 +125,7 @@ PredictedLabels predicted_labels(const LabelAnswers& answers,
         judged.missed.push_back({answer.image, id, 1 - probability});
     }
     judged.scores.push_back(score_of(ranked, num_predicted));
+    judged.scores.back().label = id;
     keep_surest(judged.extra, most);
     keep_surest(judged.missed, most);
   }
@@ -164,17 +165,17 @@ std::vector<LabelPair> label_pairs(const LabelAnswers& answers,
   return pairs;
 }
 
-LabelMetrics metrics_of(std::span<const LabelScore> scores) {
+LabelMetrics metrics_of(std::span<const ClassScore> scores) {
   std::int64_t hits = 0, others = 0;
-  for (const LabelScore& score : scores) {
+  for (const ClassScore& score : scores) {
     hits += score.hits;
-    others += score.images + score.predicted;
+    others += score.images + score.guesses;
   }
   return {
       .mean_average_precision =
-          mean_of(scores, [](const LabelScore& score) { return score.average_precision; }),
+          mean_of(scores, [](const ClassScore& score) { return score.average_precision; }),
       .micro_f1 = others > 0 ? 2 * static_cast<double>(hits) / static_cast<double>(others) : NAN,
-      .macro_f1 = mean_of(scores, [](const LabelScore& score) { return score.f1(); })};
+      .macro_f1 = mean_of(scores, [](const ClassScore& score) { return score.f1(); })};
 }
 
 LabelMetrics metrics_of(const LabelAnswers& answers) {
@@ -200,7 +201,7 @@ std::string share_text(double share) {
   return std::isnan(share) ? "–" : percent(share);
 }
 
-ResultTable table_of_classes(const LabelAnswers& answers, const std::vector<LabelScore>& scores,
+ResultTable table_of_classes(const LabelAnswers& answers, const std::vector<ClassScore>& scores,
                              const Calibration& calibration,
                              const std::vector<std::string>& classes) {
   std::vector<std::size_t> order(scores.size());
@@ -223,12 +224,12 @@ ResultTable table_of_classes(const LabelAnswers& answers, const std::vector<Labe
     order.resize(kMaxRows);
   }
   for (const std::size_t c : order) {
-    const LabelScore& score = scores[c];
+    const ClassScore& score = scores[c];
     table.rows.push_back({classes[c], share_text(score.average_precision),
                           share_text(score.precision()), share_text(score.recall()),
                           share_text(score.f1()),
                           formatted("%.3f", calibration.labels[c].threshold), grouped(score.images),
-                          grouped(score.predicted)});
+                          grouped(score.guesses)});
     table.curves.push_back(precision_by_recall(ranked_answers(answers, c)));
   }
   return table;
@@ -252,9 +253,9 @@ ResultTable table_of_pairs(const std::vector<LabelPair>& pairs,
 }
 
 // Against answers in a random order.
-TaskVerdict verdict_of(double precision, const std::vector<LabelScore>& scores,
+TaskVerdict verdict_of(double precision, const std::vector<ClassScore>& scores,
                        std::int64_t images) {
-  const double chance = mean_of(scores, [&](const LabelScore& score) {
+  const double chance = mean_of(scores, [&](const ClassScore& score) {
     return score.images > 0 ? share_of(score.images, images) : NAN;
   });
   return {"mean average precision is " + share_text(precision) + "; a random order gets " +

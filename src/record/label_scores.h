@@ -50,27 +50,18 @@ std::vector<double> precision_by_recall(std::span<const LabelAnswer> ranked);
 // 0 if no image has the class.
 std::size_t best_by_f1(std::span<const LabelAnswer> ranked);
 
-// What is predicted of one class, from its threshold on.
-struct LabelScore {
-  std::int64_t images = 0, predicted = 0, hits = 0;  // with the class; predicted to have it; both
-  double average_precision = NAN;                    // not a number if no image has the class
-  double recall() const { return share_of(hits, images); }
-  double precision() const { return share_of(hits, predicted); }
-  double f1() const { return share_of(2 * hits, images + predicted); }
-};
-
 // Of all classes; not a number if no image has a class.
 struct LabelMetrics {
   double mean_average_precision = 0, micro_f1 = 0, macro_f1 = 0;
 };
 
-// What is predicted of one class, by its first `num_predicted` answers.
-LabelScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_predicted);
+// What is predicted of one class, by its first `num_predicted` answers; without its label.
+ClassScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_predicted);
 
 // Means over the classes. The F1 is that of probabilities from one half on. Macro means are over
 // classes that images have and, for the F1, that are predicted.
 LabelMetrics metrics_of(const LabelAnswers& answers);
-LabelMetrics metrics_of(std::span<const LabelScore> scores);
+LabelMetrics metrics_of(std::span<const ClassScore> scores);
 
 // Two classes, the first with the lower id, and in how many images both are, and are predicted.
 struct LabelPair {
@@ -93,7 +84,7 @@ struct LabelMistake {
 
 // What is predicted from the thresholds of `calibration`, which has each class.
 struct PredictedLabels {
-  std::vector<LabelScore> scores;           // by class
+  std::vector<ClassScore> scores;           // by class
   std::vector<LabelMistake> extra, missed;  // at most `most` each, the surest first
 };
 PredictedLabels predicted_labels(const LabelAnswers& answers,
@@ -107,7 +98,7 @@ std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact);
 // What reports show of judged images: the figures at the thresholds, a table of the classes, and
 // the surest mistakes of each kind, which `show` turns into pictures.
 struct LabelResults {
-  std::vector<LabelScore> scores;  // by class
+  std::vector<ClassScore> scores;  // by class
   ValidationDetails details;       // with the calibration that is given, and without an epoch
 };
 LabelResults label_results(const LabelAnswers& answers, const Calibration& calibration,

@@ -61,12 +61,6 @@ std::string fault_text(const std::exception& failure) {
   return failure.what();
 }
 
-// The newest step is always there, others as is_recorded() says, whatever wrote the file.
-void add_step(const StepRecord& step, std::vector<StepRecord>& steps) {
-  if (steps.size() > 1 && !is_recorded(steps.back(), steps[steps.size() - 2])) steps.pop_back();
-  steps.push_back(step);
-}
-
 // Adds a line to the run and returns its event. Ignores unknown events, those of newer versions.
 std::string add_run_line(std::string_view text, RunRecord* run) {
   const Json line = parse_ordered_json(text, kMaxLineValues);
@@ -80,10 +74,12 @@ std::string add_run_line(std::string_view text, RunRecord* run) {
     from_json(line, length);
     note_length(run->start, length);
   }
-  if (event == "step") {
+  if (event == "step") {  // the newest is always there, others as is_recorded() says
+    std::vector<StepRecord>& steps = run->steps;
     StepRecord step;
     from_json(line, step);
-    add_step(step, run->steps);
+    if (steps.size() > 1 && !is_recorded(steps.back(), steps[steps.size() - 2])) steps.pop_back();
+    steps.push_back(step);
   }
   if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
   if (event == "epoch") {
@@ -132,14 +128,6 @@ std::size_t add_run_lines(std::string_view text, std::uint64_t offset, RunRecord
 void require_start(const RunRecord& run) {
   if (run.start.time == 0)
     refuse("It has no \"start\" line: it is not a run record, or the run has not started yet.");
-}
-
-bool has_finished_epoch(const std::filesystem::path& path) {
-  if (!is_file(path)) return false;
-  std::ifstream file(path, std::ios::binary);
-  for (std::string line; std::getline(file, line);)
-    if (is_line_of(line, "epoch")) return true;
-  return false;
 }
 
 // True if `record` can be read and is that of the run that began at `start_time`.
@@ -340,7 +328,11 @@ std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
 }
 
 bool holds_other_run(const std::filesystem::path& path, double started) {
-  return has_finished_epoch(path) && !is_of_run(path, started);
+  if (!is_file(path)) return false;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);)
+    if (is_line_of(line, "epoch")) return !is_of_run(path, started);
+  return false;
 }
 
 std::filesystem::path next_record(const std::filesystem::path& path) {
@@ -428,7 +420,10 @@ bool RunFollower::read_news_of(const std::filesystem::path& record) {
   std::ifstream file(record, std::ios::binary);
   if (!file && errno == ENOENT) return false;  // renamed when the first epoch ended
   if (!file) refuse_unreadable(record, errno);
-  if (!goes_on(file)) {
+  std::string tail(tail_.size(), '\0');
+  file.seekg(static_cast<std::streamoff>(read_ - tail.size()));
+  file.read(tail.data(), static_cast<std::streamsize>(tail.size()));
+  if (file.gcount() != static_cast<std::streamsize>(tail.size()) || tail != tail_) {
     run_ = {};
     rest_.clear();
     tail_.clear();
@@ -444,13 +439,6 @@ bool RunFollower::read_news_of(const std::filesystem::path& record) {
     refuse_as_record(file_, error);
   }
   return read_ > before;
-}
-
-bool RunFollower::goes_on(std::istream& file) const {
-  std::string tail(tail_.size(), '\0');
-  file.seekg(static_cast<std::streamoff>(read_ - tail.size()));
-  file.read(tail.data(), static_cast<std::streamsize>(tail.size()));
-  return file.gcount() == static_cast<std::streamsize>(tail.size()) && tail == tail_;
 }
 
 bool RunFollower::take_piece(std::istream& file) {

@@ -102,8 +102,6 @@ class RunFollower {
   bool has_begun() const { return run_.start.time != 0; }
 
  private:
-  // Whether the file still contains the bytes read last.
-  bool goes_on(std::istream& file) const;
   // Reads a piece of the file and adds its complete lines; false at the end of the file.
   bool take_piece(std::istream& file);
 

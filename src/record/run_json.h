@@ -1,7 +1,6 @@
 // Conversion of a run's records to and from JSON, each defined by one list of fields.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
@@ -11,12 +10,14 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/text.h"
 #include "record/run_record.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 
@@ -247,7 +248,8 @@ bool says_nothing(const T& member) {
 // from_json() leaves missing members unchanged, and throws nlohmann::json::exception or
 // std::invalid_argument for invalid ones.
 
-inline constexpr std::array kStatusNames = {"running", "finished", "stopped", "failed"};
+inline constexpr std::array<std::string_view, 4> kStatusNames = {"running", "finished", "stopped",
+                                                                 "failed"};
 
 template <typename T>
 requires std::integral<T> || std::same_as<T, std::string> Json as_json(const T& value) {
@@ -273,8 +275,7 @@ inline Json as_json(RunStatus status) {
   return kStatusNames.at(static_cast<std::size_t>(status));
 }
 inline void from_json(const Json& json, RunStatus& status) {
-  const auto found = std::ranges::find(kStatusNames, json.get<std::string>());
-  if (found != kStatusNames.end()) status = static_cast<RunStatus>(found - kStatusNames.begin());
+  status = value_named<RunStatus>(kStatusNames, json.get<std::string>()).value_or(status);
 }
 
 inline Json as_json(const Thumbnail& thumbnail) {

@@ -34,19 +34,15 @@ void RunReporter::notify(Guarded& guarded, const Call& call, bool is_record) {
   } catch (const std::exception& failure) {
     if (guarded.num_failed++ > 0) return;
     guarded.first_failure = failure.what();
-    warn_of_failure(guarded);
+    const bool is_removed = !guarded.folder.empty() && !is_there(guarded.folder);
+    if (!is_removed)
+      log_.warning(std::string(guarded.sink->name()) + ": " + guarded.first_failure +
+                   " Training continues without it.");
+    else if (removed_folders_.insert(guarded.folder).second)
+      log_.warning("The folder '" + guarded.folder.string() +
+                   "' was removed, with the records and the log of this run. Training continues "
+                   "without them.");
   }
-}
-
-void RunReporter::warn_of_failure(const Guarded& guarded) {
-  const bool is_removed = !guarded.folder.empty() && !is_there(guarded.folder);
-  if (!is_removed)
-    log_.warning(std::string(guarded.sink->name()) + ": " + guarded.first_failure +
-                 " Training continues without it.");
-  else if (removed_folders_.insert(guarded.folder).second)
-    log_.warning("The folder '" + guarded.folder.string() +
-                 "' was removed, with the records and the log of this run. Training continues "
-                 "without them.");
 }
 
 void RunReporter::notify_all(const Call& call, bool is_record) {

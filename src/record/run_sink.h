@@ -93,7 +93,6 @@ class RunReporter {
   void notify(Guarded& guarded, const Call& call, bool is_record = true);
   void notify_all(const Call& call, bool is_record = true);
   void begin(const Call& call);
-  void warn_of_failure(const Guarded& guarded);
   void note_warnings();
   void note_warning(const std::string& text);
   void note_losses();

@@ -71,23 +71,6 @@ std::string lost_text(long long steps, double seconds) {
   return seconds > 0 ? text + " (" + duration_text(seconds) + ")" : text;
 }
 
-// Returns the classes of the matrix in order; if there are more than `most`, only the `most` - 1
-// with the most errors.
-std::vector<int> shown_labels(const ConfusionMatrix& matrix, int most) {
-  std::vector<ClassScore> scores = scores_by_label(matrix);
-  if (matrix.num_classes > most) {
-    std::ranges::stable_sort(scores, std::ranges::greater{}, [](const ClassScore& score) {
-      return score.images + score.guesses - 2 * score.hits;
-    });
-    scores.resize(static_cast<std::size_t>(most - 1));
-  }
-  std::vector<int> labels;
-  labels.reserve(scores.size());
-  for (const ClassScore& score : scores) labels.push_back(score.label);
-  std::ranges::sort(labels);
-  return labels;
-}
-
 }  // namespace
 
 std::vector<Figure> figures_of(const EpochRecord& epoch) {
@@ -299,15 +282,9 @@ std::string utc_text(double unix_seconds) {
 }
 
 std::string shortened(std::string_view text, std::size_t most) {
-  std::string shown = for_people(text);
-  std::size_t characters = 0;
-  std::size_t end_of_shortened = 0;
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    if (!begins_character(shown[i])) continue;
-    if (++characters == most) end_of_shortened = i;
-    if (characters > most) return shown.substr(0, end_of_shortened) + "…";
-  }
-  return shown;
+  const std::string shown = for_people(text);
+  const auto columns = static_cast<int>(most);
+  return cut_to(shown, columns) == shown ? shown : cut_to(shown, columns - 1) + "…";
 }
 
 std::string class_name(const DataRecord& data, int label) {
@@ -371,8 +348,16 @@ std::vector<Confusion> worst_confusions(const ConfusionMatrix& matrix, std::size
 }
 
 CondensedMatrix condensed(const ConfusionMatrix& matrix, int most) {
+  std::vector<ClassScore> scores = scores_by_label(matrix);
+  if (matrix.num_classes > most) {
+    std::ranges::stable_sort(scores, std::ranges::greater{}, [](const ClassScore& score) {
+      return score.images + score.guesses - 2 * score.hits;
+    });
+    scores.resize(static_cast<std::size_t>(most - 1));
+  }
   CondensedMatrix small;
-  small.labels = shown_labels(matrix, most);
+  for (const ClassScore& score : scores) small.labels.push_back(score.label);
+  std::ranges::sort(small.labels);
   const auto num_shown = static_cast<int>(small.labels.size());
   small.num_others = matrix.empty() ? 0 : matrix.num_classes - num_shown;
   std::vector<int> row_of(static_cast<std::size_t>(num_shown + small.num_others), num_shown);

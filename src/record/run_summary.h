@@ -152,12 +152,14 @@ std::string quoted_class(const DataRecord& data, int label);
 // The count of class `label`; 0 if there is none.
 long long count_of(const std::vector<long long>& counts, int label);
 
-// Statistics of one class of a confusion matrix.
+// Statistics of one class: of a confusion matrix or, if an image may have several, of what is
+// predicted from the class's threshold on.
 struct ClassScore {
   int label = 0;             // index into the classes
   std::int64_t images = 0;   // of this class
   std::int64_t guesses = 0;  // images predicted as this class, correctly or not
   std::int64_t hits = 0;
+  double average_precision = NAN;  // of several labels, if an image has the class
   double recall() const { return share_of(hits, images); }
   double precision() const { return share_of(hits, guesses); }
   // The harmonic mean of the two; NaN if there are neither images nor predictions.

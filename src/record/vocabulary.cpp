@@ -39,17 +39,17 @@ const std::string kRule =
     ", but must be none, standard, strong or a list of crop, flip, vflip, rotate90, color, trivial "
     "and erase, joined by commas";
 
-// Throws AugmentFault. `word` is the invalid part of `text`.
+// Throws std::invalid_argument. `word` is the invalid part of `text`.
 [[noreturn]] void refuse(std::string_view word, std::string_view text) {
-  if (text.empty()) throw AugmentFault("is empty" + kRule);
-  if (word.empty()) throw AugmentFault("has an empty part" + kRule);
+  if (text.empty()) throw std::invalid_argument("is empty" + kRule);
+  if (word.empty()) throw std::invalid_argument("has an empty part" + kRule);
   const std::string quoted = "'" + excerpt(std::string(word)) + "'";
-  if (word == text) throw AugmentFault("is " + quoted + kRule);
+  if (word == text) throw std::invalid_argument("is " + quoted + kRule);
   if (named_set(word) != nullptr)
-    throw AugmentFault(
+    throw std::invalid_argument(
         "contains " + quoted +
         " with others, but that is a set by itself: give it alone, or list single operations");
-  throw AugmentFault("contains " + quoted + kRule);
+  throw std::invalid_argument("contains " + quoted + kRule);
 }
 
 }  // namespace
@@ -68,16 +68,12 @@ Augment parse_augment(std::string_view text) {
   const std::string words = in_small_letters(text);
   if (const Augment* set = named_set(words)) return *set;
   Augment augment;
-  for (std::size_t begin = 0; begin <= words.size();) {
-    const std::size_t end = std::min(words.find(',', begin), words.size());
-    const std::string_view word = std::string_view(words).substr(begin, end - begin);
-    const auto found = std::find(kAugmentStepNames.begin(), kAugmentStepNames.end(), word);
-    if (found == kAugmentStepNames.end()) refuse(word, words);
-    const auto step = static_cast<AugmentStep>(found - kAugmentStepNames.begin());
-    if (augment.has(step))
-      throw AugmentFault("contains '" + std::string(word) + "' twice: list each operation once");
-    augment = augment.with(step);
-    begin = end + 1;
+  for (const std::string& word : items_of(words)) {
+    const auto step = value_named<AugmentStep>(kAugmentStepNames, word);
+    if (!step) refuse(word, words);
+    if (augment.has(*step))
+      throw std::invalid_argument("contains '" + word + "' twice: list each operation once");
+    augment = augment.with(*step);
   }
   return augment;
 }

@@ -13,6 +13,14 @@
 
 namespace kiln {
 
+// The value with this name; `names` are those of all values, in order. Empty for unknown words.
+template <typename Value>
+std::optional<Value> value_named(const auto& names, std::string_view word) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == word) return static_cast<Value>(i);
+  return std::nullopt;
+}
+
 // Usual names of the folder of validation images beside "train".
 inline constexpr const char* kValidationFolders[] = {"val", "valid", "validation"};
 
@@ -22,14 +30,10 @@ enum class ShardFormat { kTar, kTfRecord, kRecordIo };
 // Whether the EXIF orientation of image files, how cameras were held, turns pictures upright.
 enum class Exif { kIgnore, kApply };
 
+inline constexpr std::array<std::string_view, 2> kExifNames = {"ignore", "apply"};
+
 inline std::string exif_name(Exif exif) {
-  return exif == Exif::kApply ? "apply" : "ignore";
-}
-// Empty for unknown words.
-inline std::optional<Exif> exif_named(std::string_view word) {
-  for (const Exif exif : {Exif::kIgnore, Exif::kApply})
-    if (exif_name(exif) == word) return exif;
-  return std::nullopt;
+  return std::string(kExifNames[static_cast<std::size_t>(exif)]);
 }
 
 // How a whole image of any shape fills the network's input. kCrop: it covers the input, and what
@@ -41,12 +45,6 @@ inline constexpr std::array<std::string_view, 3> kFitNames = {"crop", "pad", "st
 
 inline std::string fit_name(Fit fit) {
   return std::string(kFitNames[static_cast<std::size_t>(fit)]);
-}
-// Empty for unknown words.
-inline std::optional<Fit> fit_named(std::string_view word) {
-  for (const Fit fit : {Fit::kCrop, Fit::kPad, Fit::kStretch})
-    if (fit_name(fit) == word) return fit;
-  return std::nullopt;
 }
 
 enum class DeviceChoice { kAuto, kCuda, kCpu };
@@ -60,13 +58,6 @@ inline constexpr std::array<std::string_view, 4> kPrecisionNames = {"fp32", "tf3
 
 inline std::string precision_name(Precision precision) {
   return std::string(kPrecisionNames[static_cast<std::size_t>(precision)]);
-}
-
-// Empty for unknown words.
-inline std::optional<Precision> precision_named(std::string_view word) {
-  for (std::size_t i = 0; i < kPrecisionNames.size(); ++i)
-    if (kPrecisionNames[i] == word) return static_cast<Precision>(i);
-  return std::nullopt;
 }
 
 // What is cached between epochs. kBytes: files as stored. kDecoded: decoded pixels.
@@ -171,13 +162,9 @@ std::string augment_name(Augment augment);
 // flip"; empty for kNone.
 std::string augment_text(Augment augment);
 
-// Why a text is not a valid set, to follow the option's name: "contains 'flop', but must be …".
-struct AugmentFault : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 // Parses the name of a set, or a comma-separated list of operations in any order, without spaces.
-// Case-insensitive. Throws AugmentFault for an unknown word, an empty item, a repeated item, or the
+// Case-insensitive. Throws std::invalid_argument, with what follows an option's name ("contains
+// 'flop', but must be …"), for an unknown word, an empty item, a repeated item, or the
 // name of a set inside a list.
 Augment parse_augment(std::string_view text);
 

@@ -379,7 +379,7 @@ void read_input_size(const JsonFile& file, Preprocessing& result) {
 void read_exif(const JsonFile& file, Preprocessing& result) {
   if (!file.root().contains("exif")) return;
   const Json& name = file.at("exif");
-  const auto exif = exif_named(name.is_string() ? name.get<std::string>() : "");
+  const auto exif = value_named<Exif>(kExifNames, name.is_string() ? name.get<std::string>() : "");
   if (!exif) file.refuse("exif", "\"apply\" or \"ignore\"");
   result.exif = *exif;
 }
@@ -413,7 +413,7 @@ std::array<double, 3> channels(const JsonFile& file, const char* key, double lea
 
 void read_fit(const JsonFile& file, Preprocessing& result) {
   const Json& name = file.at("fit");
-  const auto fit = fit_named(name.is_string() ? name.get<std::string>() : "");
+  const auto fit = value_named<Fit>(kFitNames, name.is_string() ? name.get<std::string>() : "");
   if (!fit || *fit == Fit::kCrop) file.refuse("fit", "\"pad\" or \"stretch\"");
   if (result.resize_short_side > 0) file.refuse("resize_short_side", "null with fit");
   result.fit = *fit;

@@ -49,15 +49,12 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   ++batches_;
   state_.model->key_images(keys_of(*batch));
   if (!plan_.mix.mixes() || batch->count == 0) return uploader_.upload(*batch);
-  const std::vector<float> numbers = mix_numbers(plan_.mix, place_of(*batch), uploader_.size());
+  // Pairs are numbered by the batch's position in the epoch of a single process, so the mix does
+  // not depend on the number of ranks.
+  const std::vector<float> numbers =
+      mix_numbers(plan_.mix, static_cast<std::uint64_t>(plan_.epoch),
+                  static_cast<std::uint64_t>(first_image() / 2), batch->places, uploader_.size());
   return mixed(uploader_.upload(*batch, numbers), plan_.mix);
-}
-
-// Pairs are numbered by the batch's position in the epoch of a single process, so the mix does not
-// depend on the number of ranks.
-BatchPlace TrainEpoch::place_of(const HostBatch& batch) const {
-  return {static_cast<std::uint64_t>(plan_.epoch), static_cast<std::uint64_t>(first_image() / 2),
-          batch.places};
 }
 
 std::int64_t TrainEpoch::first_image() const {
@@ -79,7 +76,7 @@ void TrainEpoch::enter(StepPhase phase) {
   }
 }
 
-// Likewise: by the image's position in the epoch.
+// By the image's position in the epoch of a single process.
 std::vector<std::uint64_t> TrainEpoch::keys_of(const HostBatch& batch) const {
   constexpr std::uint64_t kPurpose = 0x696d616765;  // "image"
   std::vector<std::uint64_t> keys;

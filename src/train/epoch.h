@@ -65,7 +65,6 @@ class TrainEpoch : private StepContext {
   std::optional<DeviceBatch> next() override;
   void enter(StepPhase phase) override;
   double rate_of_step(int index_in_epoch) const;  // the learning rate; the first step is 0
-  BatchPlace place_of(const HostBatch& batch) const;
   // For ImageModel::key_images().
   std::vector<std::uint64_t> keys_of(const HostBatch& batch) const;
   std::int64_t first_image() const;  // the last batch's first position in the epoch

@@ -77,12 +77,6 @@ std::array<double, 3> derivatives(const LabeledLogits& images, double factor) {
   return {slope, curvature, 0};
 }
 
-// One step of Newton's method, or the geometric mean of the bracket if the step would leave it.
-double next_factor(double factor, const std::array<double, 3>& at, double low, double high) {
-  const double newton = factor - at[0] / at[1];
-  return newton > low && newton < high ? newton : std::sqrt(low * high);
-}
-
 }  // namespace
 
 double fit_temperature(const LabeledLogits& images, const SumOfAllRanks& sum) {
@@ -100,7 +94,9 @@ double fit_temperature(const LabeledLogits& images, const SumOfAllRanks& sum) {
   for (int step = 0; step < kMaxSteps; ++step) {
     const std::array<double, 3> at = over_ranks(derivatives(images, factor));
     (at[0] > 0 ? high : low) = factor;
-    const double next = next_factor(factor, at, low, high);
+    // One step of Newton's method, or the geometric mean of the bracket if the step would leave it.
+    const double newton = factor - at[0] / at[1];
+    const double next = newton > low && newton < high ? newton : std::sqrt(low * high);
     const bool is_found = std::abs(next - factor) <= kTolerance * factor;
     factor = next;
     if (is_found) break;
@@ -189,22 +185,18 @@ bool Evaluator::step() {
   const auto [confidence, predicted] = task_.answers(logits);
   confidences_.push_back(confidence);
   predicted_.push_back(predicted.to(at::kInt));
-  keep_logits(logits, *host);
-  return true;
-}
-
-void Evaluator::keep_logits(const at::Tensor& logits, const HostBatch& batch) {
-  std::vector<std::int64_t> rows;
-  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
-    if (!sample_.holds(batch.samples[i])) continue;
+  std::vector<std::int64_t> rows;  // in the calibration sample
+  for (std::size_t i = 0; i < host->labels.size(); ++i) {
+    if (!sample_.holds(host->samples[i])) continue;
     rows.push_back(static_cast<std::int64_t>(i));
-    labels_.push_back(static_cast<std::int32_t>(batch.labels[i]));
+    labels_.push_back(static_cast<std::int32_t>(host->labels[i]));
   }
-  if (rows.empty()) return;
-  const at::Tensor kept = rows.size() == batch.labels.size()
+  if (rows.empty()) return true;
+  const at::Tensor kept = rows.size() == host->labels.size()
                               ? logits
                               : logits.index_select(0, at::tensor(rows).to(logits.device()));
   logits_.push_back(kept.to(at::kFloat));
+  return true;
 }
 
 HostLogits Evaluator::take_logits() {

@@ -118,8 +118,6 @@ class Evaluator {
   HostLogits take_logits();
 
  private:
-  void keep_logits(const at::Tensor& logits, const HostBatch& batch);
-
   ImageModel& model_;
   BatchLoader& loader_;
   DeviceUploader& uploader_;

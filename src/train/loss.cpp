@@ -13,18 +13,16 @@ TrainingLoss::TrainingLoss(const LossPlan& plan, const at::Device& device, const
     weights_ = at::tensor(plan.class_weights, at::kDouble).to(device);
 }
 
-at::Tensor TrainingLoss::operator()(const at::Tensor& logits, const Labels& given) const {
-  if (given.weights.defined()) return of_each(logits, given).sum();
-  return task_.loss(logits, given.labels, weights_, smoothing_, at::Reduction::Sum);
-}
-
-at::Tensor TrainingLoss::operator()(const at::Tensor& logits, const Labels& given,
-                                    const Labels& others, const at::Tensor& shares) const {
+at::Tensor TrainingLoss::operator()(const at::Tensor& logits, const LossLabels& given,
+                                    const LossLabels& others, const at::Tensor& shares) const {
+  if (!others.labels.defined() && given.weights.defined()) return of_each(logits, given).sum();
+  if (!others.labels.defined())
+    return task_.loss(logits, given.labels, weights_, smoothing_, at::Reduction::Sum);
   const at::Tensor first = of_each(logits, given), second = of_each(logits, others);
   return (second + shares.to(first.scalar_type()) * (first - second)).sum();
 }
 
-at::Tensor TrainingLoss::of_each(const at::Tensor& logits, const Labels& given) const {
+at::Tensor TrainingLoss::of_each(const at::Tensor& logits, const LossLabels& given) const {
   const at::Tensor losses =
       task_.loss(logits, given.labels, weights_, smoothing_, at::Reduction::None);
   return given.weights.defined() ? losses * given.weights.to(losses.scalar_type()) : losses;

@@ -12,31 +12,31 @@
 
 namespace kiln {
 
+// Labels of images, with their weights.
+struct LossLabels {
+  LossLabels(at::Tensor of_images = {}, at::Tensor weights_of_images = {})
+      : labels(std::move(of_images)), weights(std::move(weights_of_images)) {}
+  at::Tensor labels;   // int64 [N]
+  at::Tensor weights;  // float32 [N]; undefined: all 1
+};
+
 // The training objective: the task's loss, summed over the images of logits [N, C] and labels [N]
 // (int64); of one label the cross-entropy, like PyTorch's with `weight` and reduction "sum". The
 // training step divides it by the number of images, not by their weights. The result is a scalar of
 // the logits' type, with an autograd graph.
 class TrainingLoss {
  public:
-  struct Labels {
-    Labels(at::Tensor of_images, at::Tensor weights_of_images = {})
-        : labels(std::move(of_images)), weights(std::move(weights_of_images)) {}
-    at::Tensor labels;   // int64 [N]
-    at::Tensor weights;  // float32 [N]; undefined: all 1
-  };
-
   // For logits on this device. The task must outlive the object.
   explicit TrainingLoss(const LossPlan& plan, const at::Device& device = at::kCPU,
                         const Task& task = single_label());
 
-  at::Tensor operator()(const at::Tensor& logits, const Labels& labels) const;
-  // For images with two labels each (epoch.h); `shares` [N] are the shares of the first label.
+  // For images with two labels each (epoch.h), `shares` [N] are the shares of the first label.
   // Since the loss is linear in the label, this equals the loss of a single mixed label.
-  at::Tensor operator()(const at::Tensor& logits, const Labels& labels, const Labels& others,
-                        const at::Tensor& shares) const;
+  at::Tensor operator()(const at::Tensor& logits, const LossLabels& labels,
+                        const LossLabels& others = {}, const at::Tensor& shares = {}) const;
 
  private:
-  at::Tensor of_each(const at::Tensor& logits, const Labels& labels) const;
+  at::Tensor of_each(const at::Tensor& logits, const LossLabels& labels) const;
 
   const Task& task_;
   at::Tensor weights_;  // [C], float64; undefined: all 1

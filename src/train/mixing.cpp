@@ -17,11 +17,6 @@ double inner_uniform(RandomSequence& random) {
   return (static_cast<double>(random.next() >> 12) + 0.5) * 0x1.0p-52;
 }
 
-double normal_draw(RandomSequence& random) {
-  const double radius = std::sqrt(-2 * std::log(inner_uniform(random)));
-  return radius * std::cos(2 * std::numbers::pi * inner_uniform(random));
-}
-
 // The logarithm of a draw from the Gamma distribution; the draw itself may underflow a double.
 // Marsaglia and Tsang, "A simple method for generating gamma variables", 2000.
 double log_gamma_draw(double shape, RandomSequence& random) {
@@ -31,24 +26,15 @@ double log_gamma_draw(double shape, RandomSequence& random) {
   }
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   while (true) {
-    const double x = normal_draw(random), root = 1 + c * x;
+    const double radius = std::sqrt(-2 * std::log(inner_uniform(random)));
+    // Normally distributed.
+    const double x = radius * std::cos(2 * std::numbers::pi * inner_uniform(random));
+    const double root = 1 + c * x;
     if (root <= 0) continue;
     const double v = root * root * root;
     if (std::log(inner_uniform(random)) < x * x / 2 + d - d * v + d * std::log(v))
       return std::log(d * v);
   }
-}
-
-// A box of about 1 - lambda of the image's area, centered on a random pixel and clipped to the
-// image.
-Box box_draw(double lambda, std::int64_t height, std::int64_t width, RandomSequence& random) {
-  const double half = std::sqrt(1 - lambda) / 2;
-  const auto y = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(height)));
-  const auto x = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(width)));
-  const auto up = static_cast<std::int64_t>(half * static_cast<double>(height));
-  const auto aside = static_cast<std::int64_t>(half * static_cast<double>(width));
-  return {std::max<std::int64_t>(y - up, 0), std::min(y + up, height),
-          std::max<std::int64_t>(x - aside, 0), std::min(x + aside, width)};
 }
 
 // The rows of mix_numbers(), each with one number per image. The partner is an index into the
@@ -81,24 +67,35 @@ PairMix pair_mix(const MixPlan& plan, std::uint64_t epoch, std::uint64_t pair, s
   const bool is_either = plan.mixup > 0 && plan.cutmix > 0;
   const bool cuts = is_either ? random.uniform() < 0.5 : plan.cutmix > 0;
   const double lambda = beta_draw(cuts ? plan.cutmix : plan.mixup, random);
-  if (!cuts) return {lambda, {}, lambda};
-  const Box box = box_draw(lambda, height, width, random);
-  const auto area = static_cast<double>((box.bottom - box.top) * (box.right - box.left));
-  return {1, box, 1 - area / static_cast<double>(height * width)};
+  if (!cuts) return {lambda, lambda};
+  // A box of about 1 - lambda of the image's area, centered on a random pixel and clipped to the
+  // image.
+  const double half = std::sqrt(1 - lambda) / 2;
+  const auto y = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(height)));
+  const auto x = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(width)));
+  const auto up = static_cast<std::int64_t>(half * static_cast<double>(height));
+  const auto aside = static_cast<std::int64_t>(half * static_cast<double>(width));
+  PairMix mix{.top = std::max<std::int64_t>(y - up, 0),
+              .bottom = std::min(y + up, height),
+              .left = std::max<std::int64_t>(x - aside, 0),
+              .right = std::min(x + aside, width)};
+  const auto area = static_cast<double>((mix.bottom - mix.top) * (mix.right - mix.left));
+  mix.share = 1 - area / static_cast<double>(height * width);
+  return mix;
 }
 
-std::vector<float> mix_numbers(const MixPlan& plan, const BatchPlace& place, ImageSize size) {
-  const std::vector<std::uint32_t>& places = place.places;
+std::vector<float> mix_numbers(const MixPlan& plan, std::uint64_t epoch, std::uint64_t first_pair,
+                               const std::vector<std::uint32_t>& places, ImageSize size) {
   const std::size_t count = places.size();
   std::vector<float> numbers(kNumRows * count);
   const auto set = [&](std::size_t image, std::size_t partner, const PairMix& mix) {
     const double column[kNumRows] = {static_cast<double>(partner),
                                      mix.blend,
                                      mix.share,
-                                     static_cast<double>(mix.box.top),
-                                     static_cast<double>(mix.box.bottom),
-                                     static_cast<double>(mix.box.left),
-                                     static_cast<double>(mix.box.right)};
+                                     static_cast<double>(mix.top),
+                                     static_cast<double>(mix.bottom),
+                                     static_cast<double>(mix.left),
+                                     static_cast<double>(mix.right)};
     for (std::size_t row = 0; row < kNumRows; ++row)
       numbers[row * count + image] = static_cast<float>(column[row]);
   };
@@ -107,8 +104,7 @@ std::vector<float> mix_numbers(const MixPlan& plan, const BatchPlace& place, Ima
       set(i, i, {});  // no partner
       continue;
     }
-    const PairMix mix =
-        pair_mix(plan, place.epoch, place.first_pair + places[i] / 2, size.height, size.width);
+    const PairMix mix = pair_mix(plan, epoch, first_pair + places[i] / 2, size.height, size.width);
     set(i, i + 1, mix);
     set(i + 1, i, mix);
     ++i;

@@ -15,16 +15,12 @@
 
 namespace kiln {
 
-// A rectangle; bottom and right are exclusive. Empty: none.
-struct Box {
-  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
-};
-
 // How one pair of images is mixed.
 struct PairMix {
   double blend = 1;  // weight of an image's own pixels outside the box
-  Box box;           // inside it, all pixels are the other image's
   double share = 1;  // share of the image's own label
+  // A box, in which all pixels are the other image's; bottom and right are exclusive. Empty: none.
+  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
 };
 
 // How the pair with this number in the epoch, from 0, is mixed, for images of this size. If both
@@ -35,17 +31,12 @@ PairMix pair_mix(const MixPlan& plan, std::uint64_t epoch, std::uint64_t pair, s
 // Draws from the distribution Beta(alpha, alpha).
 double beta_draw(double alpha, RandomSequence& random);
 
-// The position of a batch: the number of its first pair in the epoch, and the position of each
-// image in the batch, ascending. An image whose partner is missing, because it could not be
-// decoded, is not mixed.
-struct BatchPlace {
-  std::uint64_t epoch = 0, first_pair = 0;
-  std::vector<std::uint32_t> places;
-};
-
-// How the images of the batch at this place are mixed, all of it: to be uploaded with the batch, so
-// that mixing never waits for a GPU.
-std::vector<float> mix_numbers(const MixPlan& plan, const BatchPlace& place, ImageSize size);
+// How the images of a batch are mixed, all of it: to be uploaded with the batch, so that mixing
+// never waits for a GPU. `first_pair`: the number of its first pair in the epoch. `places`: the
+// position of each image in the batch, ascending. An image whose partner is missing, because it
+// could not be decoded, is not mixed.
+std::vector<float> mix_numbers(const MixPlan& plan, std::uint64_t epoch, std::uint64_t first_pair,
+                               const std::vector<std::uint32_t>& places, ImageSize size);
 
 // Returns a mixed copy of the batch, whose `numbers` are mix_numbers(), with `other_labels` and
 // `shares` set. `labels` has the label with the larger share, by which accuracy is counted.

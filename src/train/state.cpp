@@ -10,10 +10,6 @@ namespace kiln {
 
 namespace {
 
-bool is_statistic(const NamedTensor& item) {
-  return item.name.ends_with(".running_mean") || item.name.ends_with(".running_var");
-}
-
 void take_largest_counts(const std::vector<NamedTensor>& state, World& world) {
   std::vector<at::Tensor> counts;
   std::vector<std::uint64_t> largest;
@@ -55,12 +51,6 @@ std::vector<NamedTensor> copied_weights(const ImageModel& model) {
   return copies;
 }
 
-std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items) {
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& item : items) tensors.push_back(item.tensor);
-  return tensors;
-}
-
 void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& communicator) {
   if (communicator.size() == 1) return;
   const at::NoGradGuard no_grad;
@@ -78,7 +68,8 @@ void average_statistics(const std::vector<NamedTensor>& state, Communicator& com
   take_largest_counts(state, world);
   std::vector<NamedTensor> statistics;
   for (const NamedTensor& item : state)
-    if (is_statistic(item)) statistics.push_back(item);
+    if (item.name.ends_with(".running_mean") || item.name.ends_with(".running_var"))
+      statistics.push_back(item);
   if (statistics.empty()) return;
   const at::Tensor flat = flatten(statistics);
   if (world.rank() >= num_training_ranks) flat.zero_();

@@ -107,8 +107,6 @@ struct ImageFaults {
 // Row-major copies of the parameters and buffers on the host.
 std::vector<NamedTensor> copied_weights(const ImageModel& model);
 
-std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items);
-
 // Everything in it can be read and set. Randomness needs no further state: it is a function of
 // `random_seed`, the epoch and the image.
 struct TrainState {

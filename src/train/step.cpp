@@ -20,9 +20,11 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
     // From here on, each bucket is sent as soon as it is complete. If this batch is skipped, there
     // is no backward pass, and finish() sends the gradients accumulated so far.
     if (i == plan_.batches_per_step) state_.exchange->begin();
-    if (is_passed_over(*batch)) continue;
+    if (batch->labels.size(0) < plan_.smallest_batch && !plan_.train_on_empty_batches) continue;
     const at::Tensor logits = forward(*state_.model, batch->images, plan_.precision);
-    const at::Tensor loss = objective(logits, *batch) / num_images;
+    const at::Tensor loss = loss_(logits, {batch->labels, batch->weights},
+                                  {batch->other_labels, batch->other_weights}, batch->shares) /
+                            num_images;
     context.enter(StepPhase::kBackward);
     (state_.scaler ? state_.scaler->scaled(loss) : loss).backward();
     state_.epoch.metrics.add(logits, batch->labels,
@@ -35,16 +37,6 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
   ++state_.epoch.steps;
   context.enter(StepPhase::kDone);
   return true;
-}
-
-at::Tensor TrainStep::objective(const at::Tensor& logits, const DeviceBatch& batch) const {
-  if (!batch.other_labels.defined()) return loss_(logits, {batch.labels, batch.weights});
-  return loss_(logits, {batch.labels, batch.weights}, {batch.other_labels, batch.other_weights},
-               batch.shares);
-}
-
-bool TrainStep::is_passed_over(const DeviceBatch& batch) const {
-  return batch.labels.size(0) < plan_.smallest_batch && !plan_.train_on_empty_batches;
 }
 
 }  // namespace kiln

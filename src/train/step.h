@@ -52,9 +52,6 @@ class TrainStep {
   bool run(StepContext& context, double learning_rate);
 
  private:
-  bool is_passed_over(const DeviceBatch& batch) const;
-  at::Tensor objective(const at::Tensor& logits, const DeviceBatch& batch) const;
-
   TrainState& state_;
   StepPlan plan_;
   TrainingLoss loss_;

@@ -29,8 +29,10 @@ constexpr long long kReserve = 64LL << 20;  // left to everything else
 // part in use grows.
 class TensorMemory final : public c10::Allocator {
  public:
-  // nullptr if the system does not give the addresses.
+  // nullptr if the system does not give the addresses, or limits them.
   static TensorMemory* make() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return nullptr;
     const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * kPage;
     void* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -137,15 +139,10 @@ class TensorMemory final : public c10::Allocator {
   std::set<std::pair<std::size_t, std::size_t>> by_size_;  // size, place of those in free_
 };
 
-bool addresses_are_limited() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
-}
-
 }  // namespace
 
 void keep_tensor_memory() {
-  static TensorMemory* const memory = addresses_are_limited() ? nullptr : TensorMemory::make();
+  static TensorMemory* const memory = TensorMemory::make();
   if (memory != nullptr) c10::SetCPUAllocator(memory);
 }
 

@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 

@@ -13,18 +13,17 @@ Words photos(const Words& more) {
   return words;
 }
 
-AutoConfig auto_of(const Words& words) {
+AutoChoice auto_of(const Words& words) {
   return parse_as<TrainConfig>(words).optimization.automatic;
 }
 
 TEST(Auto, IsOnByDefaultForOneDatasetWithWeights) {
-  EXPECT_EQ(auto_of(photos({"--weights=w.pth"})).choice, AutoChoice::kIfFewImages);
+  EXPECT_EQ(auto_of(photos({"--weights=w.pth"})), AutoChoice::kIfFewImages);
   EXPECT_EQ(auto_of(photos({"--weights=w.pth", "--time-limit=10min", "--batch-size=8",
-                            "--image-size=64", "--patience=9", "--class-weights=sqrt"}))
-                .choice,
+                            "--image-size=64", "--patience=9", "--class-weights=sqrt"})),
             AutoChoice::kIfFewImages);
-  EXPECT_EQ(auto_of(photos({})).choice, AutoChoice::kNo);
-  EXPECT_EQ(auto_of(train()).choice, AutoChoice::kNo);
+  EXPECT_EQ(auto_of(photos({})), AutoChoice::kNo);
+  EXPECT_EQ(auto_of(train()), AutoChoice::kNo);
   EXPECT_TRUE(parse_as<TrainConfig>(train()).settings.of("auto").reason.empty());
 }
 
@@ -33,17 +32,17 @@ TEST(Auto, IsOffWhereAnOptionIsGivenThatItDecides) {
        {"--freeze=none", "--freeze=backbone", "--epochs=5", "--steps=9", "--learning-rate=0.1",
         "--head-learning-rate=0.1", "--augment=none", "--num-warmup-steps=1"}) {
     const auto config = parse_as<TrainConfig>(photos({"--weights=w.pth", option}));
-    EXPECT_EQ(config.optimization.automatic.choice, AutoChoice::kNo) << option;
+    EXPECT_EQ(config.optimization.automatic, AutoChoice::kNo) << option;
     const std::string reason = config.settings.of("auto").reason;
     EXPECT_TRUE(std::string(option).starts_with(reason.substr(0, reason.find(' ')))) << reason;
   }
-  EXPECT_EQ(auto_of(photos({"--weights=w.pth", "--auto=False"})).choice, AutoChoice::kNo);
+  EXPECT_EQ(auto_of(photos({"--weights=w.pth", "--auto=False"})), AutoChoice::kNo);
 }
 
 TEST(Auto, TakesWhatIsGivenBesideIt) {
   const auto config = parse_as<TrainConfig>(
       train({"--auto=true", "--learning-rate=0.1", "--epochs=3", "--augment=crop"}));
-  EXPECT_EQ(config.optimization.automatic.choice, AutoChoice::kYes);
+  EXPECT_EQ(config.optimization.automatic, AutoChoice::kYes);
   EXPECT_TRUE(config.settings.is_given("learning-rate"));
   EXPECT_TRUE(config.settings.is_given("augment"));
   EXPECT_FALSE(parse_as<TrainConfig>(train({"--auto=True"})).settings.is_given("augment"));

@@ -144,7 +144,7 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
     EXPECT_EQ(effect_of(name), Effect::kResult) << name;
 }
 
-std::vector<ChangedOption> changes(const Words& before, const Words& now) {
+std::vector<Setting> changes(const Words& before, const Words& now) {
   return changed_options(parse_as<TrainConfig>(train(before)).settings.texts(),
                          parse_as<TrainConfig>(train(now)).settings.texts());
 }
@@ -152,13 +152,13 @@ std::vector<ChangedOption> changes(const Words& before, const Words& now) {
 TEST(ChangedOptions, AreNamedWithBothValues) {
   const auto changed = changes({"--patience", "4"}, {"--learning-rate", "0.1", "--threads", "2"});
   ASSERT_EQ(changed.size(), 3u);
-  EXPECT_EQ(changed[0].name, "learning-rate");
-  EXPECT_EQ(changed[0].before, "0.001");
-  EXPECT_EQ(changed[0].now, "0.1");
-  EXPECT_EQ(changed[0].effect, Effect::kResult);
-  EXPECT_EQ(changed[1].name, "patience");
-  EXPECT_EQ(changed[2].name, "threads");
-  EXPECT_EQ(changed[2].effect, Effect::kBits);
+  EXPECT_EQ(changed[0].option->name, "learning-rate");
+  EXPECT_EQ(changed[0].text, "0.1");
+  EXPECT_EQ(changed[0].reason, "was 0.001 and is now 0.1");
+  EXPECT_EQ(changed[0].option->effect, Effect::kResult);
+  EXPECT_EQ(changed[1].option->name, "patience");
+  EXPECT_EQ(changed[2].option->name, "threads");
+  EXPECT_EQ(changed[2].option->effect, Effect::kBits);
 }
 
 TEST(ChangedOptions, IgnoreOtherSpellings) {

@@ -29,7 +29,8 @@ TEST(FineTuning, KnowsWhatWasAskedForAndIsNotUsual) {
   const auto config =
       parse_as<TrainConfig>(train({"--momentum=0.5", "--epochs=5", "--recipe=modern"}));
   for (const Setting& setting : config.settings)
-    if (is_unusual(setting)) unusual.push_back(setting.option->name);
+    if (setting.origin >= Origin::kFile && !setting.is_default())
+      unusual.push_back(setting.option->name);
   EXPECT_EQ(unusual, (Words{"untrained-model-path", "train-data-path", "valid-data-path",
                             "trained-model-path", "recipe", "momentum"}))
       << "neither defaults nor what --recipe sets";

@@ -7,14 +7,14 @@
 namespace kiln {
 namespace {
 
-InsightConfig insight(const Words& more) {
-  return parse_as<TrainConfig>(train(more)).insight;
+OutputConfig insight(const Words& more) {
+  return parse_as<TrainConfig>(train(more)).output;
 }
 
 TEST(Insight, IsAskedForByName) {
   EXPECT_EQ(insight({}).trace_path, "");
   EXPECT_EQ(insight({}).price_per_hour, 0);
-  const InsightConfig both = insight({"--trace", "logs/trace.json", "--price-per-hour", "3.06"});
+  const OutputConfig both = insight({"--trace", "logs/trace.json", "--price-per-hour", "3.06"});
   EXPECT_EQ(both.trace_path, "logs/trace.json");
   EXPECT_EQ(both.price_per_hour, 3.06);
 }
@@ -37,9 +37,9 @@ TEST(Insight, NeitherChangesARun) {
   const auto options_of = [](const Words& more) {
     return parse_as<TrainConfig>(train(more)).settings.texts();
   };
-  for (const ChangedOption& changed :
+  for (const Setting& changed :
        changed_options(options_of({}), options_of({"--trace", "x", "--price-per-hour", "9"})))
-    EXPECT_EQ(changed.effect, Effect::kFree) << changed.name;
+    EXPECT_EQ(changed.option->effect, Effect::kFree) << changed.option->name;
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ TEST(Modern, IsNoChangeBesideItsOptions) {
     if (name == "recipe") text = "designer";
   const auto changed = changed_options(options({"--recipe", "modern"}), now);
   ASSERT_EQ(changed.size(), 1U);
-  EXPECT_EQ(changed[0].effect, Effect::kFree);
+  EXPECT_EQ(changed[0].option->effect, Effect::kFree);
 }
 
 }  // namespace

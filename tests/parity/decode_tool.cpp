@@ -59,8 +59,9 @@ int main(int argc, char** argv) {
     std::getline(fields, exif, '\t');
     std::getline(fields, output, '\t');
     std::cout << input << '\t' << kiln::read_orientation(kiln::read_file(input)).value_or(1) << '\t'
-              << convert(input, std::stoi(size), kiln::fit_named(fit).value(),
-                         kiln::exif_named(exif).value(), output)
+              << convert(input, std::stoi(size),
+                         kiln::value_named<kiln::Fit>(kiln::kFitNames, fit).value(),
+                         kiln::value_named<kiln::Exif>(kiln::kExifNames, exif).value(), output)
               << '\n';
   }
   return 0;

@@ -115,7 +115,7 @@ void take_recipe(const at::Tensor& values, Recipe& recipe) {
 
 void run(const std::string& name, const std::string& word, const std::string& in,
          const std::string& out) {
-  const std::optional<Precision> precision = precision_named(word);
+  const std::optional<Precision> precision = value_named<Precision>(kPrecisionNames, word);
   if (!precision && word != "fp64") throw std::invalid_argument(word + " is no precision");
   const at::ScalarType type = precision ? at::kFloat : at::kDouble;
   const Input input = read_input(in);

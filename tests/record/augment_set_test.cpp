@@ -10,7 +10,7 @@ namespace {
 std::string fault_of(const char* text) {
   try {
     parse_augment(text);
-  } catch (const AugmentFault& fault) {
+  } catch (const std::invalid_argument& fault) {
     return fault.what();
   }
   return "none";

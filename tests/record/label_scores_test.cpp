@@ -39,15 +39,15 @@ TEST_F(LabelScores, TheBestThresholdDividesEqualAnswersNever) {
   const std::vector<LabelAnswer> ranked = ranked_answers(answers_, 0);
   EXPECT_EQ(best_by_f1(ranked), 4U);
   EXPECT_EQ(best_by_f1(ranked_answers(answers_, 2)), 0U);
-  const LabelScore score = score_of(ranked, 3);
+  const ClassScore score = score_of(ranked, 3);
   EXPECT_EQ(score.images, 3);
-  EXPECT_EQ(score.predicted, 3);
+  EXPECT_EQ(score.guesses, 3);
   EXPECT_EQ(score.hits, 2);
 }
 
 TEST_F(LabelScores, JudgesWhatIsPredictedFromThresholds) {
   const PredictedLabels judged = predicted_labels(answers_, std::vector<LabelCalibration>(3), 2);
-  EXPECT_EQ(judged.scores[0].predicted, 3);
+  EXPECT_EQ(judged.scores[0].guesses, 3);
   EXPECT_EQ(judged.scores[1].hits, 1);
   ASSERT_EQ(judged.extra.size(), 2U);
   EXPECT_EQ(judged.extra[0].image, 1U);

@@ -30,8 +30,9 @@ DeviceBatch part_of(const DeviceBatch& batch, int begin, int count) {
 }
 
 // With the numbers of the mix, as they come from the uploader.
-DeviceBatch mixed(DeviceBatch batch, const MixPlan& plan, const BatchPlace& place) {
-  batch.numbers = at::tensor(mix_numbers(plan, place, {kSide, kSide}));
+DeviceBatch mixed(DeviceBatch batch, const MixPlan& plan, std::uint64_t epoch,
+                  std::uint64_t first_pair, const std::vector<std::uint32_t>& places) {
+  batch.numbers = at::tensor(mix_numbers(plan, epoch, first_pair, places, {kSide, kSide}));
   return mixed(batch, plan);
 }
 
@@ -66,7 +67,7 @@ TEST(BetaDraw, HasTheMomentsOfItsDistribution) {
 TEST(Mixup, BlendsBothImagesOfAPair) {
   const DeviceBatch batch = batch_of(6);
   const MixPlan plan{.mixup = 0.4, .seed = 3};
-  const DeviceBatch out = mixed(batch, plan, {2, 10, all_places(6)});
+  const DeviceBatch out = mixed(batch, plan, 2, 10, all_places(6));
   for (int i = 0; i < 6; ++i) {
     const int other = i ^ 1;
     const double lambda =
@@ -83,7 +84,7 @@ TEST(Mixup, BlendsBothImagesOfAPair) {
 TEST(Cutmix, ExchangesARectangleAndCountsItsArea) {
   const DeviceBatch batch = batch_of(40);
   const MixPlan plan{.cutmix = 1, .seed = 3};
-  const DeviceBatch out = mixed(batch, plan, {1, 0, all_places(40)});
+  const DeviceBatch out = mixed(batch, plan, 1, 0, all_places(40));
   int cut = 0;
   for (int i = 0; i < 40; ++i) {
     const at::Tensor own = (out.images[i] == batch.images[i]).all(0);
@@ -93,8 +94,7 @@ TEST(Cutmix, ExchangesARectangleAndCountsItsArea) {
     EXPECT_NEAR(out.shares[i].item<double>(), std::max(share, 1 - share), 1e-6);
     cut += share > 0 && share < 1 ? 1 : 0;
     const PairMix mix = pair_mix(plan, 1, static_cast<std::uint64_t>(i / 2), kSide, kSide);
-    const at::Tensor inside =
-        theirs.slice(0, mix.box.top, mix.box.bottom).slice(1, mix.box.left, mix.box.right);
+    const at::Tensor inside = theirs.slice(0, mix.top, mix.bottom).slice(1, mix.left, mix.right);
     EXPECT_TRUE(inside.all().item<bool>());
   }
   EXPECT_GT(cut, 10);
@@ -113,10 +113,10 @@ TEST(Mixing, DoesNotDependOnHowABatchIsDivided) {
   const DeviceBatch whole = batch_of(8);
   for (const MixPlan& plan :
        {MixPlan{.mixup = 0.3}, MixPlan{.cutmix = 1}, MixPlan{.mixup = 0.3, .cutmix = 1}}) {
-    const DeviceBatch one = mixed(whole, plan, {4, 8, all_places(8)});
+    const DeviceBatch one = mixed(whole, plan, 4, 8, all_places(8));
     for (const int half : {0, 1}) {
-      const DeviceBatch mine = mixed(part_of(whole, 4 * half, 4), plan,
-                                     {4, 8 + 2 * static_cast<std::uint64_t>(half), all_places(4)});
+      const DeviceBatch mine = mixed(part_of(whole, 4 * half, 4), plan, 4,
+                                     8 + 2 * static_cast<std::uint64_t>(half), all_places(4));
       EXPECT_TRUE(at::equal(mine.images, one.images.narrow(0, 4 * half, 4)));
       EXPECT_TRUE(at::equal(mine.labels, one.labels.narrow(0, 4 * half, 4)));
       EXPECT_TRUE(at::equal(mine.shares, one.shares.narrow(0, 4 * half, 4)));
@@ -127,11 +127,11 @@ TEST(Mixing, DoesNotDependOnHowABatchIsDivided) {
 TEST(Mixing, LeavesAnImageWithoutItsPartnerAndMovesNoOtherPair) {
   const DeviceBatch whole = batch_of(6);
   const MixPlan plan{.mixup = 0.4};
-  const DeviceBatch all = mixed(whole, plan, {1, 0, all_places(6)});
+  const DeviceBatch all = mixed(whole, plan, 1, 0, all_places(6));
   const at::Tensor kept = at::tensor({0, 2, 4, 5}, at::kLong);  // places 1 and 3 are missing
   const DeviceBatch some =
-      mixed({whole.images.index_select(0, kept), whole.labels.index_select(0, kept)}, plan,
-            {1, 0, {0, 2, 4, 5}});
+      mixed({whole.images.index_select(0, kept), whole.labels.index_select(0, kept)}, plan, 1, 0,
+            {0, 2, 4, 5});
   EXPECT_TRUE(at::equal(some.images.narrow(0, 0, 1), whole.images.narrow(0, 0, 1)));
   EXPECT_TRUE(at::equal(some.images[1], whole.images[2]));
   EXPECT_EQ(some.shares[0].item<double>(), 1);

@@ -48,7 +48,7 @@ class ParameterServer : public testing::TestWithParam<const char*> {
   static at::Tensor weight(const TrainState& state) { return state.model->parameters().front(); }
 
   std::unique_ptr<Exchange> servers(int num_servers, TrainState& state) const {
-    const ExchangePlan plan{find_exchange("parameter-server"), num_servers};
+    const ExchangePlan plan{find_row(kKnownExchanges, "parameter-server"), num_servers};
     return make_exchange(plan, {.name = GetParam()}, state, *world, *communicator_);
   }
 

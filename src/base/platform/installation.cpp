@@ -76,15 +76,6 @@ std::istringstream text_of(const fs::path& path) {
   return std::istringstream(text);
 }
 
-// Where the programs of the Python are that a virtual environment builds on; empty: it is none.
-fs::path base_of_environment(const fs::path& prefix) {
-  std::istringstream settings = text_of(prefix / "pyvenv.cfg");
-  for (std::string line; std::getline(settings, line);)
-    if (line.starts_with("home"))
-      return line.substr(std::min(line.size(), line.find_first_not_of(" =", 4)));
-  return {};
-}
-
 // The folders that may hold LibTorch for a wheel in `packages` whose starter is in `bin`, the
 // likeliest first. Paths that depend on the working directory are not followed: it may be
 // anybody's.
@@ -94,7 +85,12 @@ std::vector<fs::path> torch_folders(const fs::path& bin, const fs::path& package
     if (of.is_absolute()) std::ranges::copy(package_folders(of), std::back_inserter(folders));
   };
   add(bin);
-  add(base_of_environment(bin.parent_path()));
+  std::istringstream settings = text_of(bin.parent_path() / "pyvenv.cfg");
+  for (std::string line; std::getline(settings, line);)
+    if (line.starts_with("home")) {  // of the Python that a virtual environment builds on
+      add(line.substr(std::min(line.size(), line.find_first_not_of(" =", 4))));
+      break;
+    }
   std::istringstream programs(environment("PATH"));
   for (std::string folder; std::getline(programs, folder, ':');)
     if (is_there(fs::path(folder) / "python3")) add(folder);
@@ -185,39 +181,21 @@ void open_torch(const fs::path& bin, const fs::path& packages) {
   open_part(fs::canonical(*folder / kTorchLibrary), kAsIfLinked, kTorchAgain);
 }
 
-// Opens the C++ runtime that the library uses: of a wheel its own, as that of the system may be too
-// old. What throws while libraries initialize themselves is beyond a catch, and only memory is so
-// little: calls `open` with a terminate handler that says so.
-template <typename Open>
-void with_runtime(const std::optional<fs::path>& packages, const Open& open) {
-  const std::string name = "libstdc++.so.6";
-  void* runtime = open_part(packages ? *packages / kPackage / name : fs::path(name), kAsIfLinked,
-                            packages ? kKilnAgain : kUnpackAgain);
-  using SetHandler = std::terminate_handler(std::terminate_handler);
-  auto* set_handler = reinterpret_cast<SetHandler*>(::dlsym(runtime, "_ZSt13set_terminatePFvvE"));
-  const std::terminate_handler former = set_handler(end_without_memory);
-  open();
-  set_handler(former);
-}
-
-// MKL ends the process in a folder that was removed, with a message that blames a library.
-void require_working_directory() {
+void require_place_and_memory() {
+  // MKL ends the process in a folder that was removed, with a message that blames a library.
   char folder[PATH_MAX];
   if (::getcwd(folder, sizeof folder) == nullptr && errno == ENOENT)
     throw Error(ErrorCode::kUserError,
                 "The working directory no longer exists: change to another one (cd).");
-}
-
-// With less, libraries fail while they initialize themselves, some without a word, and oneDNN calls
-// kernels that it had no memory to build.
-void require_address_space() {
+  // With less, libraries fail while they initialize themselves, some without a word, and oneDNN
+  // calls kernels that it had no memory to build.
   constexpr rlim_t kNeeded = rlim_t{1} << 30;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= kNeeded) return;
-  throw Error(ErrorCode::kModuleOutOfMemory,
-              "The limit of address space is " + std::to_string(limit.rlim_cur >> 20) +
-                  " MiB, and LibTorch needs " + std::to_string(kNeeded >> 20) +
-                  " MiB at least: raise it (ulimit -v).");
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < kNeeded)
+    throw Error(ErrorCode::kModuleOutOfMemory,
+                "The limit of address space is " + std::to_string(limit.rlim_cur >> 20) +
+                    " MiB, and LibTorch needs " + std::to_string(kNeeded >> 20) +
+                    " MiB at least: raise it (ulimit -v).");
 }
 
 }  // namespace
@@ -261,8 +239,7 @@ void* open_part(const fs::path& file, int flags, const std::string& remedy) {
 }
 
 Main* open_library() {
-  require_working_directory();
-  require_address_space();
+  require_place_and_memory();
   const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
   fs::path file = part_of_program(kLibrary);
   std::optional<fs::path> packages;
@@ -274,11 +251,19 @@ Main* open_library() {
     file = *packages / kPackage / kLibrary;
   }
   const std::string& remedy = packages ? kKilnAgain : kUnpackAgain;
-  void* library = nullptr;
-  with_runtime(packages, [&] {
-    if (packages) open_torch(bin, *packages);
-    library = open_part(file, kAsIfLinked, remedy);
-  });
+  // The C++ runtime that the library uses: of a wheel its own, as that of the system may be too
+  // old.
+  const std::string name = "libstdc++.so.6";
+  void* runtime =
+      open_part(packages ? *packages / kPackage / name : fs::path(name), kAsIfLinked, remedy);
+  // What throws while libraries initialize themselves is beyond a catch, and only memory is so
+  // little: a terminate handler says so.
+  using SetHandler = std::terminate_handler(std::terminate_handler);
+  auto* set_handler = reinterpret_cast<SetHandler*>(::dlsym(runtime, "_ZSt13set_terminatePFvvE"));
+  const std::terminate_handler former = set_handler(end_without_memory);
+  if (packages) open_torch(bin, *packages);
+  void* library = open_part(file, kAsIfLinked, remedy);
+  set_handler(former);
   using Version = const char*();
   auto* version = reinterpret_cast<Version*>(::dlsym(library, kVersionSymbol));
   auto* entry = reinterpret_cast<Main*>(::dlsym(library, kMainSymbol));

@@ -54,18 +54,18 @@ constexpr const char* kRemedy =
     "start the container with --shm-size=1g or --ipc=host (Kubernetes: an emptyDir with medium "
     "Memory, mounted at /dev/shm)";
 
-// The total size of /dev/shm rather than its free space, since the ranks check one after another.
-// Counts as sufficient if there is none: MPI then maps files in its session folder.
-bool suffices(std::uint64_t needed, std::string* found) {
-  struct statvfs shared {};
-  if (::statvfs("/dev/shm", &shared) != 0) return true;
-  const std::uint64_t size = shared.f_blocks * shared.f_frsize;
-  *found = "/dev/shm has " + std::to_string(size / kMiB) + " MiB";
-  return size >= needed;
-}
-
 std::string mebibytes(std::uint64_t bytes) {
   return std::to_string(bytes / kMiB) + " MiB";
+}
+
+// "/dev/shm has 64 MiB", if several ranks of this host need more; else empty. By the total size
+// rather than the free space, since the ranks check one after another. If there is none, MPI maps
+// files in its session folder.
+std::string lack_of_shared_memory(int local_size, std::uint64_t needed) {
+  struct statvfs shared {};
+  if (local_size < 2 || ::statvfs("/dev/shm", &shared) != 0) return "";
+  const std::uint64_t size = shared.f_blocks * shared.f_frsize;
+  return size >= needed ? "" : "/dev/shm has " + mebibytes(size);
 }
 
 // The replicas of a custom job of Vertex AI, in all of its pools; 0: it is none.
@@ -130,12 +130,6 @@ JobPart part_of_slurm_array(int whole) {
                 task, count, first, last));
 }
 
-JobPart part_of_host(const SageMakerHosts& job) {
-  const auto place = std::find(job.hosts.begin(), job.hosts.end(), job.current_host);
-  return {.number = static_cast<int>(place - job.hosts.begin()) + 1,
-          .count = static_cast<int>(job.hosts.size())};
-}
-
 }  // namespace
 
 bool collects_outputs() {
@@ -188,7 +182,11 @@ JobPart part_of_job(int count) {
     return {.number = place_in("JOB_COMPLETION_INDEX", count) + 1, .count = count};
   for (const char* folder : {"config", "input/config"}) {
     const std::filesystem::path file = sagemaker_folder() / folder / "resourceconfig.json";
-    if (count == 0 && is_there(file)) return part_of_host(read_sagemaker_hosts(file));
+    if (count > 0 || !is_there(file)) continue;
+    const SageMakerHosts job = read_sagemaker_hosts(file);
+    const auto place = std::find(job.hosts.begin(), job.hosts.end(), job.current_host);
+    return {.number = static_cast<int>(place - job.hosts.begin()) + 1,
+            .count = static_cast<int>(job.hosts.size())};
   }
   if (count > 0 || !is_set("RANK") || !is_set("WORLD_SIZE"))
     throw Error(ErrorCode::kUserError,
@@ -233,20 +231,18 @@ LaunchEnvironment detect_launch_environment() {
 }
 
 void require_shared_memory(int local_size) {
-  if (local_size < 2) return;
-  std::string found;
   const std::uint64_t needed = static_cast<unsigned>(local_size) * kOfMpiRank;
-  if (suffices(needed, &found)) return;
+  const std::string found = lack_of_shared_memory(local_size, needed);
+  if (found.empty()) return;
   throw Error(ErrorCode::kUserError, found + ", but the " + std::to_string(local_size) +
                                          " ranks on this host need " + mebibytes(needed) +
                                          " to communicate: " + kRemedy + ".");
 }
 
 std::string shared_memory_warning(int local_size) {
-  if (local_size < 2) return "";
-  std::string found;
   const std::uint64_t needed = static_cast<unsigned>(local_size) * kOfNcclRank;
-  if (suffices(needed, &found)) return "";
+  const std::string found = lack_of_shared_memory(local_size, needed);
+  if (found.empty()) return "";
   return found + ", and NCCL may need " + mebibytes(needed) + " for the " +
          std::to_string(local_size) + " ranks on this host: if it fails, " + kRemedy + ".";
 }

@@ -68,17 +68,6 @@ std::string plain_text(const std::string& name, const Json& value) {
   return inner.is_string() ? inner.get<std::string>() : text;
 }
 
-bool belongs_to_the_sdk(const std::string& name) {
-  return name.starts_with("sagemaker_") || name == "_tuning_objective_metric";
-}
-
-void read_channels(const std::filesystem::path& folder, SageMakerTree& tree) {
-  const Json object = read_object(folder / "inputdataconfig.json");
-  for (const auto& [name, channel] : object.items())
-    tree.channels[name] = {text_member(channel, "TrainingInputMode") == "Pipe",
-                           text_member(channel, "S3DistributionType") == "ShardedByS3Key"};
-}
-
 void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tree,
                           Problems& problems) {
   const Json object = read_object(folder / "hyperparameters.json");
@@ -88,7 +77,8 @@ void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tr
       if (name == kRanksPerHost) tree.ranks_per_host = plain_text(name, entry.value());
       if (name == kMpiOptions) tree.mpi_options = plain_text(name, entry.value());
       if (name == kParameterServer) tree.parameter_server = plain_text(name, entry.value());
-      if (!belongs_to_the_sdk(name)) tree.hyperparameters[name] = plain_text(name, entry.value());
+      const bool is_of_sdk = name.starts_with("sagemaker_") || name == "_tuning_objective_metric";
+      if (!is_of_sdk) tree.hyperparameters[name] = plain_text(name, entry.value());
     } catch (const Error& error) {
       problems.add(error);
       tree.unreadable.push_back(name);
@@ -130,7 +120,12 @@ SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems&
   of_files.collect([&] {
     static_cast<SageMakerHosts&>(tree) = read_sagemaker_hosts(files / "resourceconfig.json");
   });
-  of_files.collect([&] { read_channels(files, tree); });
+  of_files.collect([&] {
+    const Json object = read_object(files / "inputdataconfig.json");
+    for (const auto& [name, channel] : object.items())
+      tree.channels[name] = {text_member(channel, "TrainingInputMode") == "Pipe",
+                             text_member(channel, "S3DistributionType") == "ShardedByS3Key"};
+  });
   of_files.collect([&] { read_hyperparameters(files, tree, problems); });
   if (of_files.empty()) return tree;
   of_files.collect([&] { throw problems; });

@@ -30,20 +30,14 @@ std::string value_of(const OptionTexts& options, std::string_view name) {
   return {};
 }
 
-// "--augment was flip and is now none".
-std::string text_of(const ChangedOption& option) {
-  const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
-  return "--" + option.name + " was " + shown(option.before) + " and is now " + shown(option.now);
-}
-
-// Of each changed option with this effect.
+// "--augment was flip and is now none", of each changed option with this effect.
 std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts& now,
                                     Effect effect) {
   std::vector<std::string> changes;
-  for (const ChangedOption& option : changed_options(before, now)) {
+  for (const auto& [option, text, origin, reason] : changed_options(before, now)) {
     // why_not_bit_equal() and differing_options() compare the values in effect of the others.
-    if (option.effect == effect && std::ranges::count(options::kFoundOnResume, option.name) == 0)
-      changes.push_back(text_of(option));
+    if (option->effect == effect && std::ranges::count(options::kFoundOnResume, option->name) == 0)
+      changes.push_back("--" + option->name + " " + reason);
   }
   return changes;
 }
@@ -126,10 +120,11 @@ void compare_transforms(const std::string& before, const std::optional<Transform
 void compare_in_effect(const SavedRun& saved, const Plan& plan,
                        std::vector<std::string>& differences) {
   if (saved.options_in_effect.empty()) return;
-  for (const ChangedOption& option : changed_options(saved.options_in_effect, plan.texts_in_effect))
-    if (option.name == options::kAuto || option.name == options::kAugment ||
-        (option.name == options::kEpochs && plan.stop.length.steps > 0))
-      differences.push_back(text_of(option));
+  for (const Setting& changed : changed_options(saved.options_in_effect, plan.texts_in_effect))
+    if (const std::string& name = changed.option->name;
+        name == options::kAuto || name == options::kAugment ||
+        (name == options::kEpochs && plan.stop.length.steps > 0))
+      differences.push_back("--" + name + " " + changed.reason);
 }
 
 // Takes out the tensors whose names begin with `prefix`, and strips the prefix.

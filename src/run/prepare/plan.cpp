@@ -52,7 +52,7 @@ struct Decision {
 };
 std::optional<Decision> decide_automatic(const TrainConfig& config, const Sources& sources,
                                          World& world) {
-  const AutoChoice choice = config.optimization.automatic.choice;
+  const AutoChoice choice = config.optimization.automatic;
   const Setting& setting = config.settings.of(options::kAuto);
   const std::string given = setting.is_given() ? "" : setting.reason;  // another option is
   if (choice == AutoChoice::kNo && given.empty()) return {};
@@ -103,7 +103,7 @@ double settled_rate(const TrainConfig& config, Plan& plan) {
   const bool is_designers = !config.data.untrained_model_path.empty() && !plan.is_automatic;
   if (config.settings.is_given(options::kLearningRate) || is_designers || plan.uses_features)
     return asked.learning_rate;
-  const KnownOptimizer& optimizer = *find_optimizer(asked.recipe.optimizer);
+  const KnownOptimizer& optimizer = *find_row(kKnownOptimizers, asked.recipe.optimizer);
   const int images = asked.batch_size * asked.accumulate;
   const std::string text = formatted("%.2g", kOfModern * optimizer.modern_learning_rate(images));
   add_found(plan, options::kLearningRate, text,
@@ -150,7 +150,9 @@ void warn_of_unused(const Settings& settings, Plan& plan) {
   if (!plan.uses_features) return;
   std::vector<std::string> unused;
   for (const std::string_view name : options::kOfEpochs)
-    if (is_unusual(settings.of(name))) unused.push_back("--" + std::string(name));
+    if (const Setting& setting = settings.of(name);
+        setting.origin >= Origin::kFile && !setting.is_default())
+      unused.push_back("--" + std::string(name));
   if (!unused.empty())
     plan.warnings.push_back(
         without_effect(unused,
@@ -256,7 +258,8 @@ PrecisionChoice precision_of(const PlanInputs& given, const Plan& plan, World& w
       plan.uses_features ? nullptr : find_network(plan.network.model_name);
   PrecisionChoice choice = agreed_precision(world, asked, device, side, trained);
   if (asked || !given.resume) return choice;
-  const std::optional<Precision> saved = precision_named(given.resume->run.precision);
+  const std::optional<Precision> saved =
+      value_named<Precision>(kPrecisionNames, given.resume->run.precision);
   if (saved == choice.precision) return choice;
   choice = agreed_precision(world, saved, device, side, trained);
   choice.reason = "auto: as in the checkpoint";

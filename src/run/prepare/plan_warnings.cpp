@@ -186,7 +186,7 @@ class Warnings {
   void schedule() {
     if (plan_.uses_features) return;
     const SchedulePlan& plan = plan_.recipe.schedule;
-    const KnownSchedule& schedule = *find_known_schedule(plan.name);
+    const KnownSchedule& schedule = *find_row(kKnownSchedules, plan.name);
     if (schedule.fall != nullptr && plan.peak < kRateFloor)
       warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
                      kRateFloor));

@@ -67,8 +67,8 @@ std::unique_ptr<ImageModel> build_model(const std::string& untrained_model_path,
 DataConfig part_of_rank(const DataConfig& config, const std::optional<ResumePoint>& resume,
                         const World& world) {
   DataConfig part = config;
-  if (resume) part.records.exif = exif_named(resume->run.exif);
-  if (resume) part.fit = fit_named(resume->run.fit);
+  if (resume) part.records.exif = value_named<Exif>(kExifNames, resume->run.exif);
+  if (resume) part.fit = value_named<Fit>(kFitNames, resume->run.fit);
   const std::string place = DataConfig::kRankPlace;
   const std::size_t at = part.train_path.find(place);
   if (config.has_train_shard && at != std::string::npos)
@@ -229,7 +229,7 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
       problems.collect([&] {
         read.outputs.model.emplace(prepare_model_output(config.output.trained_model_path));
       });
-    if (const std::string& path = config.insight.trace_path; !path.empty())
+    if (const std::string& path = config.output.trace_path; !path.empty())
       problems.collect(
           [&] { read.outputs.trace = std::make_unique<RunTrace>(path, world.rank(), log); });
     if (world.leads() && !config.output.explain.empty())

@@ -14,11 +14,11 @@
 
 namespace kiln {
 
-// An option of `kiln train` that an exchange cannot be used with.
+// An option of `kiln train` that an exchange or a task cannot be used with.
 struct UnfitOption {
   const char* name;
   std::string_view value;   // that cannot be used; empty: any but the default
-  std::string_view reason;  // after "cannot be used with --exchange NAME, "
+  std::string_view reason;  // of an exchange, after "cannot be used with --exchange NAME, "
 };
 
 // A row of the table.
@@ -60,13 +60,6 @@ inline constexpr auto kKnownExchanges = std::to_array<KnownExchange>({
      1, false, false, kMaxLagOfWorker, "a parameter server applies gradients in order of arrival",
      kUnfitForServers},
 });
-
-// Null for an unknown name.
-constexpr const KnownExchange* find_exchange(std::string_view name) {
-  for (const KnownExchange& exchange : kKnownExchanges)
-    if (exchange.name == name) return &exchange;
-  return nullptr;
-}
 
 // The exchange of a run.
 struct ExchangePlan {

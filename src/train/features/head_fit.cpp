@@ -172,19 +172,15 @@ class Path {
       losses_[fold] = losses.dot(judged(images_.weights)).item<double>();
       sum += losses_[fold];
     }
-    if (logits.size() == rows_.size()) keep_better(logits, sum);
-    return sum;
-  }
-
-  // Keeps the out-of-fold logits of the best penalty so far. For each fold that is the penalty with
-  // the lowest loss on the other folds: an image must not influence its own penalty.
-  void keep_better(const std::vector<at::Tensor>& logits, double sum) {
-    for (std::size_t fold = 0; fold < rows_.size(); ++fold) {
+    // Keeps the out-of-fold logits of the best penalty so far. For each fold that is the penalty
+    // with the lowest loss on the other folds: an image must not influence its own penalty.
+    for (std::size_t fold = 0; fold < rows_.size() && logits.size() == rows_.size(); ++fold) {
       const double elsewhere = sum - losses_[fold];
       if (elsewhere >= least_elsewhere_[fold]) continue;
       least_elsewhere_[fold] = elsewhere;
       judged_.index_copy_(0, rows_[fold], logits[fold].to(at::kFloat));
     }
+    return sum;
   }
 
   WeightedImages images_;
@@ -352,24 +348,20 @@ HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& fo
   Path path({space.coordinates(), at::tensor(labels, at::kLong), weights_of(images, class_weights),
              &task},
             num_classes, folds);
-  HeadFit fit;
   path.start = path.zeros();
-  if (folds.count > 0) {
-    if (!path.walk(watch)) return {};
-    fit.is_chosen = path.is_chosen;
-    fit.out_of_fold_logits = path.judged();
-  }
-  fit.penalty = path.penalty;
+  if (folds.count > 0 && !path.walk(watch)) return {};
   const int most = kMaxPenalties * folds.count + 1;
   watch.at_layer(most - 1, most);
   const at::Tensor weights = fit_softmax(
       path.images(), path.start,
-      {fit.penalty, kTolerance, [&] { return watch.is_stopped() || is_late(watch, 1); }});
+      {path.penalty, kTolerance, [&] { return watch.is_stopped() || is_late(watch, 1); }});
   if (watch.is_stopped()) return {};
-  fit.is_cut = path.is_cut || is_late(watch, 1);
-  const FeatureLayer layer = space.layer_of(weights);
-  fit.weight = layer.weight;
-  fit.bias = layer.bias;
+  const bool is_cut = path.is_cut || is_late(watch, 1);
+  HeadFit fit = space.layer_of(weights);
+  fit.penalty = path.penalty;
+  fit.is_chosen = path.is_chosen;
+  fit.is_cut = is_cut;
+  if (folds.count > 0) fit.out_of_fold_logits = path.judged();
   return fit;
 }
 
@@ -404,13 +396,13 @@ FeatureSpace::FeatureSpace(const at::Tensor& features) {
   coordinates_ = basis * lengths;
 }
 
-FeatureLayer FeatureSpace::layer_of(const at::Tensor& weights) const {
+HeadFit FeatureSpace::layer_of(const at::Tensor& weights) const {
   const at::NoGradGuard no_grad;
   const at::Tensor along = weights_part(weights);
   const at::Tensor w =
       (directions_.defined() ? directions_.mm(along) : along) * scale_.unsqueeze(1);  // [D, C]
   const at::Tensor bias = bias_part(weights) - mean_.unsqueeze(0).mm(w).squeeze(0);
-  return {w.t().to(at::kFloat).contiguous(), bias.to(at::kFloat).contiguous()};
+  return {.weight = w.t().to(at::kFloat).contiguous(), .bias = bias.to(at::kFloat).contiguous()};
 }
 
 at::Tensor fit_softmax(const WeightedImages& images, const at::Tensor& start,

@@ -71,7 +71,7 @@ struct HeadFit {
   bool is_cut = false;     // by a time limit: the head may not be the best one
   // float32 [N, C], host: each row is computed by a layer fitted without the row's fold, with the
   // penalty that has the lowest loss on the other folds. Undefined if there are no folds.
-  at::Tensor out_of_fold_logits;
+  at::Tensor out_of_fold_logits = {};
 };
 
 // What a fit asks and tells while it works, several times a second.
@@ -101,10 +101,6 @@ double fit_memory(std::int64_t num_images, std::int64_t num_features, std::int64
 // class: a linear layer fitted to labeled features, in float64 on the host. The loss is convex, so
 // the solution does not depend on the starting point.
 
-struct FeatureLayer {
-  at::Tensor weight, bias;  // float [C, D], [C]
-};
-
 // The coordinates in which layers are fitted: features standardized to mean 0 and variance 1
 // (constant ones become 0). If there are fewer images than features, and no more than 1000, they
 // are also projected onto as many directions as there are images, which loses nothing. Does not use
@@ -119,7 +115,7 @@ class FeatureSpace {
 
   // Converts `weights` over the coordinates, float64 [R + 1, C] with the bias in the last row, to
   // the equivalent layer over the features themselves.
-  FeatureLayer layer_of(const at::Tensor& weights) const;
+  HeadFit layer_of(const at::Tensor& weights) const;
 
  private:
   at::Tensor mean_, scale_;  // [D]

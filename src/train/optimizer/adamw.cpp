@@ -24,16 +24,17 @@ class AdamW : public Optimizer {
   AdamW(double momentum, std::vector<ParameterGroup> groups)
       : momentum_(momentum), groups_(with_state(std::move(groups), 2)) {
     if (groups_.empty()) return;
-    step_ = at::zeros({1}, groups_.front().parameters.front().options().dtype(at::kFloat));
+    step_ = at::zeros({1}, groups_.front().parameters.front().tensor.options().dtype(at::kFloat));
   }
 
   void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
     if (groups_.empty()) return;
     step_.add_(1);
-    for (StateGroup& group : groups_) {
-      const std::vector<at::Tensor> steps(group.names.size(), step_);  // of all parameters
-      at::_fused_adamw_(group.parameters, group.gradients, group.states[0], group.states[1],
+    for (const ParameterGroup& group : groups_) {
+      const std::vector<at::Tensor> steps(group.parameters.size(), step_);  // of all parameters
+      at::_fused_adamw_(without_names(group.parameters), group.gradients, group.states[0],
+                        group.states[1],
                         /*max_exp_avg_sqs=*/{}, steps, learning_rate * group.rate, momentum_,
                         kSquareDecay, group.weight_decay, kEpsilon, /*amsgrad=*/false,
                         /*maximize=*/false, /*grad_scale=*/{}, skip);
@@ -50,7 +51,7 @@ class AdamW : public Optimizer {
  private:
   double momentum_;
   at::Tensor step_;  // float32 [1]; kept on the device so that a skipped step needs no sync
-  std::vector<StateGroup> groups_;
+  std::vector<ParameterGroup> groups_;
 };
 
 }  // namespace

@@ -30,11 +30,4 @@ inline constexpr auto kKnownOptimizers = std::to_array<KnownOptimizer>({
      "norm-and-bias"},
 });
 
-// Null for an unknown name.
-constexpr const KnownOptimizer* find_optimizer(std::string_view name) {
-  for (const KnownOptimizer& optimizer : kKnownOptimizers)
-    if (optimizer.name == name) return &optimizer;
-  return nullptr;
-}
-
 }  // namespace kiln

@@ -81,29 +81,29 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerPlan& plan,
   throw InternalError("no optimizer is called " + plan.name);
 }
 
-std::vector<StateGroup> with_state(std::vector<ParameterGroup> groups, std::size_t num_kinds) {
-  const c10::AutoGradMode no_grad(false);
-  std::vector<StateGroup> all;
-  for (ParameterGroup& given : groups) {
-    StateGroup& group = all.emplace_back();
-    group = {{}, {}, std::move(given.gradients), {}, given.weight_decay, given.rate};
-    group.states.resize(num_kinds);
-    for (const NamedTensor& parameter : given.parameters) {
-      group.names.push_back(parameter.name);
-      group.parameters.push_back(parameter.tensor);
-      for (auto& state : group.states) state.push_back(at::zeros_like(parameter.tensor));
-    }
-  }
-  return all;
+std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items) {
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& item : items) tensors.push_back(item.tensor);
+  return tensors;
 }
 
-std::vector<NamedTensor> named_state(const std::vector<StateGroup>& groups,
+std::vector<ParameterGroup> with_state(std::vector<ParameterGroup> groups, std::size_t num_kinds) {
+  const c10::AutoGradMode no_grad(false);
+  for (ParameterGroup& group : groups) {
+    group.states.resize(num_kinds);
+    for (const NamedTensor& parameter : group.parameters)
+      for (auto& state : group.states) state.push_back(at::zeros_like(parameter.tensor));
+  }
+  return groups;
+}
+
+std::vector<NamedTensor> named_state(const std::vector<ParameterGroup>& groups,
                                      const std::vector<std::string>& kinds) {
   std::vector<NamedTensor> all;
-  for (const StateGroup& group : groups)
-    for (std::size_t i = 0; i < group.names.size(); ++i)
+  for (const ParameterGroup& group : groups)
+    for (std::size_t i = 0; i < group.parameters.size(); ++i)
       for (std::size_t kind = 0; kind < kinds.size(); ++kind)
-        all.push_back({kinds[kind] + "." + group.names[i], group.states[kind][i]});
+        all.push_back({kinds[kind] + "." + group.parameters[i].name, group.states[kind][i]});
   return all;
 }
 

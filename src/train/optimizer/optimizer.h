@@ -23,7 +23,11 @@ struct ParameterGroup {
   std::vector<at::Tensor> gradients;  // in the same order, with the same strides (GradientBuckets)
   double weight_decay = 0;
   double rate = 1;  // factor on the learning rate
+  // In an optimizer: by kind, such as momenta, of the same shape as each parameter, in their order.
+  std::vector<std::vector<at::Tensor>> states = {};
 };
+
+std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items);
 
 // Groups the trained parameters of `model`. There is one group, with the plan's weight decay,
 // unless the head has a learning rate of its own or one-dimensional parameters (biases, and the
@@ -53,19 +57,11 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerPlan& plan,
                                           std::vector<ParameterGroup> groups);
 
-// Parameter groups with state of the same shape as each parameter, such as momenta.
-struct StateGroup {
-  std::vector<std::string> names;
-  std::vector<at::Tensor> parameters, gradients;  // in the same order
-  std::vector<std::vector<at::Tensor>> states;    // by kind, each in the same order
-  double weight_decay = 0, rate = 1;
-};
-
 // Adds state of this many kinds, initially zero.
-std::vector<StateGroup> with_state(std::vector<ParameterGroup> groups, std::size_t num_kinds);
+std::vector<ParameterGroup> with_state(std::vector<ParameterGroup> groups, std::size_t num_kinds);
 
 // The state under the names "KIND.PARAMETER", for Optimizer::state(). Not copies.
-std::vector<NamedTensor> named_state(const std::vector<StateGroup>& groups,
+std::vector<NamedTensor> named_state(const std::vector<ParameterGroup>& groups,
                                      const std::vector<std::string>& kinds);
 
 // Keeps small gradients of float16 training from vanishing: the loss is multiplied by a scale

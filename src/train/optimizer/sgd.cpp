@@ -20,22 +20,19 @@ class Sgd : public Optimizer {
 
   void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
-    for (StateGroup& group : groups_)
-      at::_fused_sgd_(group.parameters, group.gradients, with_momentum(group), group.weight_decay,
-                      momentum_, learning_rate * group.rate, /*dampening=*/0.0, /*nesterov=*/true,
-                      /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
+    for (const ParameterGroup& group : groups_)
+      at::_fused_sgd_(without_names(group.parameters), group.gradients,
+                      momentum_ > 0 ? at::TensorList(group.states[0]) : at::TensorList(),
+                      group.weight_decay, momentum_, learning_rate * group.rate, /*dampening=*/0.0,
+                      /*nesterov=*/true, /*maximize=*/false, /*is_first_step=*/false,
+                      /*grad_scale=*/{}, skip);
   }
 
   std::vector<NamedTensor> state() const override { return named_state(groups_, {"momentum"}); }
 
  private:
-  // Without momentum the operator requires an empty list.
-  at::TensorList with_momentum(const StateGroup& group) const {
-    return momentum_ > 0 ? at::TensorList(group.states[0]) : at::TensorList();
-  }
-
-  double momentum_;
-  std::vector<StateGroup> groups_;
+  double momentum_;  // 0: the operator requires an empty list of momenta
+  std::vector<ParameterGroup> groups_;
 };
 
 }  // namespace

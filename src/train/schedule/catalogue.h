@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "train/recipe.h"
 
 namespace kiln {
@@ -49,17 +50,10 @@ inline constexpr auto kKnownSchedules = std::to_array<KnownSchedule>({
     {"constant", "not at all", true, nullptr},
 });
 
-// Null for an unknown name.
-constexpr const KnownSchedule* find_known_schedule(std::string_view name) {
-  for (const KnownSchedule& schedule : kKnownSchedules)
-    if (schedule.name == name) return &schedule;
-  return nullptr;
-}
-
 // The learning rate of step `step`, counted from 0 over all epochs. Throws InternalError for a name
 // that no row has.
 inline double rate(const SchedulePlan& plan, std::int64_t step) {
-  const KnownSchedule* schedule = find_known_schedule(plan.name);
+  const KnownSchedule* schedule = find_row(kKnownSchedules, plan.name);
   if (schedule == nullptr) throw InternalError("no schedule is called " + plan.name);
   const std::int64_t whole_epochs = step / plan.steps_per_epoch;
   const double epochs = schedule->is_per_step ? static_cast<double>(step) / plan.steps_per_epoch

@@ -117,7 +117,7 @@ TEST(FeatureSpace, LayersOverFeaturesSayTheSame) {
     EXPECT_LE(space.coordinates().size(1), std::min(num_images, num_features));
     const at::Tensor weights =
         at::randn({space.coordinates().size(1) + 1, kNumClasses}, at::kDouble);
-    const FeatureLayer layer = space.layer_of(weights);
+    const HeadFit layer = space.layer_of(weights);
     const at::Tensor logits = at::linear(given.features, layer.weight, layer.bias);
     const at::Tensor expected = logits_of(space.coordinates(), weights);
     const double scale = expected.abs().max().item<double>();
