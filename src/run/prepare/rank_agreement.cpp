@@ -113,13 +113,11 @@ void require_one_job(World& world, const Settings& settings, const Device& devic
 
 void require_one_model(World& world, const std::string& place, const std::string& print) {
   const std::vector<std::string> prints = world.gather(print);
-  world.agree([&] {
-    for (std::size_t rank = 1; rank < prints.size(); ++rank)
-      if (prints[rank] != prints[0])
-        throw Error(ErrorCode::kInvalidModelDirectory,
-                    "Ranks found different models in " + place + ": " +
-                        world.name_of(static_cast<int>(rank)) + " found " + prints[rank] +
-                        ", rank 0 found " + prints[0] + ". Give every rank the same model.");
+  require_same(world, prints, [&](std::size_t rank, std::size_t first) {
+    return Error(ErrorCode::kInvalidModelDirectory,
+                 "Ranks found different models in " + place + ": " +
+                     world.name_of(static_cast<int>(rank)) + " found " + prints[rank] +
+                     ", rank 0 found " + prints[first] + ". Give every rank the same model.");
   });
 }
 
