@@ -55,7 +55,7 @@ void forecast(Run& run) {
 void log_early_end(Run& run) {
   const Plan& plan = run.plan;
   const std::string reason = run.stop->early_reason();
-  const bool can_resume = plan.checkpoint.is_lasting() && !plan.uses_features &&
+  const bool can_resume = run.config.checkpoint.is_lasting() && !plan.uses_features &&
                           (!plan.is_automatic || run.state->progress.automatic);
   if (!reason.empty())
     run.log.stopped_early(reason, run.stop->early_text(kept_text(run), can_resume));
@@ -64,7 +64,7 @@ void log_early_end(Run& run) {
 // The last checkpoint and the model. Returns the exit code.
 int finish(Run& run) {
   record_automatic(run);
-  if (run.outputs.trace) run.outputs.trace->finish();
+  if (run.trace) run.trace->finish();
   warn_of_changed_images(run.world, run.console, run.sources);  // of an epoch that did not end
   log_early_end(run);
   run.world.enter("writing the last checkpoint", /*patient=*/true);

@@ -46,20 +46,6 @@ std::string differences(const Facts& theirs, const Facts& of_rank_0) {
   return text.empty() ? "it has different options" : text;
 }
 
-Problems find_different_ranks(const World& world, const std::vector<Facts>& facts) {
-  Problems problems;
-  for (int rank = 1; rank < world.size(); ++rank) {
-    const Facts& theirs = facts[rank];
-    if (theirs == facts.front()) continue;
-    if (problems.errors().size() == kMaxNamed) break;
-    problems.add(Error(ErrorCode::kUserError,
-                       "Ranks were started with different options: " + world.name_of(rank) + ": " +
-                           differences(theirs, facts.front()) +
-                           ". Start all ranks with one command."));
-  }
-  return problems;
-}
-
 // On rank 0.
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
   const auto own_rank = static_cast<std::size_t>(world.rank());
@@ -105,7 +91,13 @@ void require_one_job(World& world, const Settings& settings, const Device& devic
   const std::vector<RankDevice> devices = gather_devices(world, device);
   world.agree([&] {
     if (!world.leads()) return;
-    Problems problems = find_different_ranks(world, facts);
+    Problems problems;
+    for (int rank = 1; rank < world.size() && problems.errors().size() < kMaxNamed; ++rank)
+      if (facts[rank] != facts.front())
+        problems.add(Error(ErrorCode::kUserError,
+                           "Ranks were started with different options: " + world.name_of(rank) +
+                               ": " + differences(facts[rank], facts.front()) +
+                               ". Start all ranks with one command."));
     problems.collect([&] { find_gpu_problems(devices, ranks_may_share_gpus()).throw_if_any(); });
     problems.throw_if_any();
   });

@@ -154,16 +154,6 @@ void require_same_set(World& world, const Dataset& set) {
   });
 }
 
-// Decides what the labels of all ranks' parts mean.
-void decide_labels_of_ranks(World& world, const DataConfig& config, Sources& sources) {
-  const std::vector<FoundLabels> trains = world.gather(found_labels(sources.train)),
-                                 valids = world.gather(found_labels(sources.valid));
-  world.agree([&] {
-    decide_labels(trains, valids, static_cast<std::size_t>(world.rank()),
-                  config.records.first_label, sources.train, sources.valid);
-  });
-}
-
 // The parts have one image size.
 void require_same_size(World& world, const PixelPlan& mine) {
   const std::vector<PixelChoice> all = world.gather(choice_of(mine));
@@ -176,16 +166,6 @@ void require_same_size(World& world, const PixelPlan& mine) {
                          : "The shards of the training dataset have images of different sizes, so "
                            "the ranks would choose different image sizes. Set --image-size.");
   });
-}
-
-void require_own_stream(const Dataset& set, int num_readers) {
-  if (num_readers == 1) return;
-  throw Error(
-      ErrorCode::kParameterParsing,
-      formatted("%d ranks of a host would read the stream '%s', which can only be read "
-                "once. Give each its own stream, with {rank} in the path for its number; or "
-                "use one rank on each host.",
-                num_readers, set.root.c_str()));
 }
 
 // What a rank reads: its folder, or its own stream.
@@ -234,7 +214,15 @@ void choose_part(World& world, const StreamConfig& config, const Dataset& train,
     return;
   }
   const int num_readers = among(world, own, all).num_ranks;
-  world.agree([&] { require_own_stream(train, num_readers); });
+  world.agree([&] {
+    if (num_readers > 1)
+      throw Error(
+          ErrorCode::kParameterParsing,
+          formatted("%d ranks of a host would read the stream '%s', which can only be read "
+                    "once. Give each its own stream, with {rank} in the path for its number; or "
+                    "use one rank on each host.",
+                    num_readers, train.root.c_str()));
+  });
   if (config.by_record) division.train_part = "";
   if (config.by_record || config.by_host) {
     const Shard sharing = among(world, division.train_part, all);
@@ -318,7 +306,12 @@ void require_same_data(World& world, const Dataset& set) {
 void share_sources(World& world, const DataConfig& config, Sources& sources, PixelPlan& pixels) {
   share_transformation(world, config, sources);
   if (config.has_train_shard) {
-    decide_labels_of_ranks(world, config, sources);
+    const std::vector<FoundLabels> trains = world.gather(found_labels(sources.train)),
+                                   valids = world.gather(found_labels(sources.valid));
+    world.agree([&] {
+      decide_labels(trains, valids, static_cast<std::size_t>(world.rank()),
+                    config.records.first_label, sources.train, sources.valid);
+    });
     if (!sources.transform) take_fit(config, sources, world.broadcast(pixels.train.fit), pixels);
     if (!sources.train.is_stream()) require_same_size(world, pixels);
     if (config.has_valid_shard) return;
@@ -373,20 +366,20 @@ void require_one_stream(World& world, const Division& division, const std::strin
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {
   if (world.size() == 1) return mine;
-  std::vector<BadImage> told = mine;
-  for (BadImage& fault : told)
+  std::vector<BadImage> named = mine;
+  for (BadImage& fault : named)
     fault.fault = printable(fault.fault) + ", read by " + world.name_of(world.rank());
-  return concatenated(world.gather(told));
+  return concatenated(world.gather(named));
 }
 
 Twins find_twins(World& world, const Division& division, const Sources& sources) {
   constexpr std::ptrdiff_t kMaxReadHere = 10'000;
-  std::vector<const Dataset*> told;
-  if (division.has_own_train || world.leads()) told.push_back(&sources.train);
+  std::vector<const Dataset*> sets;
+  if (division.has_own_train || world.leads()) sets.push_back(&sources.train);
   if (!sources.judged_out_of_fold && (division.has_own_valid || world.leads()))
-    told.push_back(&sources.valid);
+    sets.push_back(&sources.valid);
   std::vector<std::vector<std::uint64_t>> hashes;
-  for (const Dataset* set : told) hashes.push_back(hashes_of(set->samples));
+  for (const Dataset* set : sets) hashes.push_back(hashes_of(set->samples));
   // Images that filled no step of the first epoch are few.
   const bool reads_rest = world.leads() && !division.has_own_train &&
                           std::ranges::count(hashes.front(), 0U) <= kMaxReadHere;
@@ -404,9 +397,9 @@ Twins find_twins(World& world, const Division& division, const Sources& sources)
   const auto repeated =
       from_bytes<std::vector<std::uint64_t>>(world.broadcast(to_bytes(of_rank_0)));
   std::vector<TwinImage> twins;
-  for (std::size_t k = 0; k < told.size(); ++k)
-    std::ranges::move(twins_in(*told[k], hashes[k], repeated,
-                               told[k] == &sources.valid ? kValidationPart : kTrainingPart),
+  for (std::size_t k = 0; k < sets.size(); ++k)
+    std::ranges::move(twins_in(*sets[k], hashes[k], repeated,
+                               sets[k] == &sources.valid ? kValidationPart : kTrainingPart),
                       std::back_inserter(twins));
   return twins_among(concatenated(world.gather_on_rank_0(twins)));
 }
