@@ -140,10 +140,10 @@ void choose_normalization(const DataConfig& config, const Sources& sources, Pixe
 
 // Sets what follows from the options and the normalization. Erased pixels get the mean, which
 // normalization turns into 0.
-void settle_pixels(const DataConfig& config, PixelPlan& pixels) {
+void complete_pixels(const DataConfig& config, PixelPlan& pixels) {
   pixels.given_side = config.image_size;
   pixels.train.augment = config.augment;
-  take_normalization(pixels.normalization, pixels);
+  set_normalization(pixels.normalization, pixels);
 }
 
 // Returns the number of pixels of the last feature map. Throws Error kInvalidDataset if it is 0.
@@ -355,21 +355,21 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
     constexpr Fit kForElongated = Fit::kPad;  // measured in docs/recipes.md
     const bool keeps_all =
         pixels.cut_away.value_or(0) > kMuchCutAway && !sources.train.is_image_directory;
-    take_fit(config, sources, config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop), pixels);
+    set_fit(config, sources, config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
   check_image_sizes(sources, pixels);
   choose_normalization(config, sources, pixels);
-  settle_pixels(config, pixels);
+  complete_pixels(config, pixels);
   return pixels;
 }
 
-void take_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels) {
+void set_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels) {
   pixels.train.fit = fit;
   choose_valid_pixels(config, size_step(sources), pixels);
 }
 
-void take_normalization(const Normalization& normalization, PixelPlan& pixels) {
+void set_normalization(const Normalization& normalization, PixelPlan& pixels) {
   pixels.normalization = normalization;
   pixels.normalization_name = normalization == kImagenetNormalization ? "imagenet"
                               : normalization == Normalization{}      ? "half"
@@ -417,7 +417,7 @@ PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const S
   pixels.smallest_batch = choice.smallest_batch;
   pixels.normalization = choice.normalization;
   pixels.size_reason = "as rank 0 chose";
-  settle_pixels(config, pixels);
+  complete_pixels(config, pixels);
   return pixels;
 }
 

@@ -220,7 +220,7 @@ void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
   std::ranges::copy(saved.mean, kept.mean.begin());
   std::ranges::copy(saved.std, kept.std.begin());
   if (kept == pixels.normalization) return;
-  take_normalization(kept, pixels);
+  set_normalization(kept, pixels);
   pixels.normalization_reason = "as before";
 }
 
@@ -245,7 +245,7 @@ Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>&
   if (!config.data.network.weights.empty()) {  // which only rank 0 has read
     read.fingerprints.model = world.broadcast(read.fingerprints.model);
     const Normalization normalization = world.broadcast(read.pixels.normalization);
-    if (!world.leads()) take_normalization(normalization, read.pixels);
+    if (!world.leads()) set_normalization(normalization, read.pixels);
   }
   if (resume) keep_normalization(resume->run, read.pixels);
   share_sources(world, config.data, sources, read.pixels);

@@ -312,7 +312,7 @@ void share_sources(World& world, const DataConfig& config, Sources& sources, Pix
       decide_labels(trains, valids, static_cast<std::size_t>(world.rank()),
                     config.records.first_label, sources.train, sources.valid);
     });
-    if (!sources.transform) take_fit(config, sources, world.broadcast(pixels.train.fit), pixels);
+    if (!sources.transform) set_fit(config, sources, world.broadcast(pixels.train.fit), pixels);
     if (!sources.train.is_stream()) require_same_size(world, pixels);
     if (config.has_valid_shard) return;
     require_same_set(world, sources.valid);
