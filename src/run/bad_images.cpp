@@ -26,22 +26,33 @@ BadImageLedger::BadImageLedger(std::string name, const Dataset& set, bool is_sha
       faults_(faults) {}
 
 void BadImageLedger::record(const std::vector<BadImage>& faults, bool leads, Log& log) {
-  const auto say = [&](const std::string& text) { leads ? log.warning(text) : log.info(text); };
+  const auto report = [&](const std::string& text) { leads ? log.warning(text) : log.info(text); };
   for (const BadImage& fault : faults) {
     if (faults_.samples.contains(fault.sample)) continue;
     add(fault);
     const std::size_t count = faults_.records.size();
     if (count <= kNamed)
-      say((fault.damaged ? "damaged " : "bad ") + name_ + " image '" + faults_.records.back().file +
-          "': " + fault.fault +
-          (fault.damaged ? " (used as far as it can be decoded)" : " (skipped)"));
+      report((fault.damaged ? "damaged " : "bad ") + name_ + " image '" +
+             faults_.records.back().file + "': " + fault.fault +
+             (fault.damaged ? " (used as far as it can be decoded)" : " (skipped)"));
     if (count == kNamed + 1)
-      say("more bad or damaged " + name_ + " images follow; training.json will list all of them");
+      report("more bad or damaged " + name_ +
+             " images follow; training.json will list all of them");
   }
-  if (on_bad_image_ == OnBadImage::kFail && faults_.num_bad > 0) refuse_first();
+  if (on_bad_image_ == OnBadImage::kFail && faults_.num_bad > 0)
+    throw Error(ErrorCode::kInvalidDataset,
+                names() + ". Fix or remove it, or skip bad images with --on-bad-image skip.");
   // If the ranks share the faults, only rank 0's error is shown, so only rank 0 checks the rest.
-  if (faults_.num_bad > allowed_)
-    refuse_all((leads || is_shard_) && !set_.is_stream() && check_rest());
+  if (faults_.num_bad <= allowed_) return;
+  const bool checked_all = (leads || is_shard_) && !set_.is_stream() && check_rest();
+  const std::string count = std::to_string(faults_.num_bad);
+  throw Error(ErrorCode::kInvalidDataset,
+              names() + ". That is " + (checked_all ? "" : "at least ") + count + " of " +
+                  std::to_string(set_.num_images()) + " images, and --max-bad-images allows " +
+                  std::to_string(allowed_) + ": fix or remove them" +
+                  (checked_all || set_.is_stream() ? "" : " (`kiln inspect --check` lists all)") +
+                  ", or allow more (for example --max-bad-images " +
+                  std::to_string(faults_.num_bad * 2) + " or 10%).");
 }
 
 void BadImageLedger::add(const BadImage& fault) {
@@ -89,22 +100,6 @@ std::string BadImageLedger::names() const {
     text += (named++ == 0 ? " '" : "; '") + record.file + "' (" + record.fault + ")";
   }
   return text;
-}
-
-void BadImageLedger::refuse_first() const {
-  throw Error(ErrorCode::kInvalidDataset,
-              names() + ". Fix or remove it, or skip bad images with --on-bad-image skip.");
-}
-
-void BadImageLedger::refuse_all(bool checked_all) const {
-  const std::string count = std::to_string(faults_.num_bad);
-  throw Error(ErrorCode::kInvalidDataset,
-              names() + ". That is " + (checked_all ? "" : "at least ") + count + " of " +
-                  std::to_string(set_.num_images()) + " images, and --max-bad-images allows " +
-                  std::to_string(allowed_) + ": fix or remove them" +
-                  (checked_all || set_.is_stream() ? "" : " (`kiln inspect --check` lists all)") +
-                  ", or allow more (for example --max-bad-images " +
-                  std::to_string(faults_.num_bad * 2) + " or 10%).");
 }
 
 }  // namespace kiln

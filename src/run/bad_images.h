@@ -37,8 +37,6 @@ class BadImageLedger {
  private:
   void add(const BadImage& fault);
   bool check_rest();
-  [[noreturn]] void refuse_first() const;
-  [[noreturn]] void refuse_all(bool checked_all) const;
   std::string names() const;
 
   std::string name_;

@@ -54,7 +54,7 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
       .rank = run.world.rank(),
       .num_ranks = plan.num_training_ranks,
       .max_steps = is_counted ? length.steps_of(epoch) : 0,
-      .trace = run.outputs.trace ? &run.outputs.trace->steps() : nullptr};
+      .trace = run.trace ? &run.trace->steps() : nullptr};
 }
 
 // Throws Error kFailedToCompleteOperation on all ranks, naming the lowest step at which any rank's
@@ -81,7 +81,11 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
 class StepVotes {
  public:
   // All arguments must outlive it.
-  StepVotes(Run& run, TrainEpoch& training, Batches& loader);
+  StepVotes(Run& run, TrainEpoch& training, Batches& loader)
+      : run_(run),
+        training_(training),
+        loader_(loader),
+        votes_(run.world, run.config.ranks.exchange.kind->max_lag) {}
 
   // The run's Stop hears what the ranks agree on.
   void before_steps();     // once: a stream may contain no image at all
@@ -105,12 +109,6 @@ class StepVotes {
   DelayedVotes votes_;
   std::deque<PendingStep> pending_;
 };
-
-StepVotes::StepVotes(Run& run, TrainEpoch& training, Batches& loader)
-    : run_(run),
-      training_(training),
-      loader_(loader),
-      votes_(run.world, run.plan.exchange.kind->max_lag) {}
 
 // A rank may still wait for its stream when others already have images. So all vote before the
 // first step: they can agree to stop, and the epoch ends as soon as one stream has ended.
@@ -166,7 +164,7 @@ void StepVotes::act_on_oldest() {
     run_.log.step(step.printed.record);
   }
   run_.log.progress(training_.timing());
-  if (run_.outputs.trace) run_.outputs.trace->after_step();
+  if (run_.trace) run_.trace->after_step();
   if (all.has_ended && all.stop_signal == 0) loader_.end_here();
   run_.stop->hear(all);
   if (run_.stop->now()) {
@@ -187,7 +185,7 @@ EpochRecord take_steps(Run& run, int epoch) {
   run.world.enter("training, epoch " + std::to_string(epoch));
   const std::unique_ptr<Batches> loader = run.loaders->training(epoch, sums.steps);
   run.loaders->begin_validation(epoch);
-  TrainEpoch training(*run.state, *loader, run.uploaders->training(), epoch_plan(run, epoch));
+  TrainEpoch training(*run.state, *loader, *run.train_uploader, epoch_plan(run, epoch));
   StepVotes votes(run, training, *loader);
   votes.before_steps();
   run.log.steps_begin();
@@ -221,17 +219,6 @@ void sum_over_ranks(Run& run, EpochRecord& record) {
   require_equal_replicas(*state.model, world);
 }
 
-// Warns if many steps of the epoch were skipped. A few are expected in the first epoch, since the
-// loss scale starts high. Only rank 0 warns.
-void warn_of_skipped_steps(const EpochRecord& record, World& world, Log& log) {
-  const int skipped = record.skipped_steps.value_or(0);
-  if (!world.leads() || skipped <= kManySkipped * record.num_steps) return;
-  log.warning(formatted(
-      "%d of the %d steps of epoch %d were skipped, because gradients overflowed float16. Use "
-      "--precision bf16 or fp32, or a lower --learning-rate, if this continues.",
-      skipped, record.num_steps, record.epoch));
-}
-
 // The model's results on this rank's validation images.
 struct Validation {
   std::vector<Prediction> predictions;
@@ -245,9 +232,8 @@ Validation evaluate(Run& run, EpochRecord& record) {
   const std::size_t num_classes = run.sources.num_classes();
   BatchLoader loader = run.loaders->validation(record.epoch);
   const Judge& judge = judge_of(run.sources.valid);
-  Evaluator evaluator(*run.state->model, loader, run.uploaders->validation(),
-                      run.plan.recipe.precision, judge.sample(run.num_valid_images(), num_classes),
-                      *run.valid_task);
+  Evaluator evaluator(*run.state->model, loader, *run.valid_uploader, run.plan.recipe.precision,
+                      judge.sample(run.num_valid_images(), num_classes), *run.valid_task);
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && evaluator.step()) {
     run.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
@@ -275,15 +261,6 @@ Validation evaluate(Run& run, EpochRecord& record) {
   return result;
 }
 
-// What is known of the images now that this epoch has read them.
-void check_images(Run& run, EpochRecord& record) {
-  // At the end of the first epoch, both sets have been read.
-  if (record.epoch == 1) doubt_accuracy(run.world, run.console, run.plan, run.sources, record);
-  warn_of_changed_images(run.world, run.console, run.sources);
-  record.bad_train_images = run.state->bad_train.num_bad;
-  record.bad_valid_images = run.state->bad_valid.num_bad;
-}
-
 }  // namespace
 
 EpochRecord train_epoch(Run& run, int epoch) {
@@ -293,7 +270,13 @@ EpochRecord train_epoch(Run& run, int epoch) {
   if (epoch < run.stop->last_epoch() && !run.stop->is_out_of_time())
     run.loaders->begin_training(epoch + 1);
   sum_over_ranks(run, record);
-  warn_of_skipped_steps(record, run.world, run.console);
+  // A few are expected in the first epoch, since the loss scale starts high.
+  if (const int skipped = record.skipped_steps.value_or(0);
+      run.world.leads() && skipped > kManySkipped * record.num_steps)
+    run.console.warning(formatted(
+        "%d of the %d steps of epoch %d were skipped, because gradients overflowed float16. Use "
+        "--precision bf16 or fp32, or a lower --learning-rate, if this continues.",
+        skipped, record.num_steps, record.epoch));
   return record;
 }
 
@@ -307,7 +290,11 @@ std::optional<ValidationDetails> judge_epoch(Run& run, EpochRecord& record) {
     validation = evaluate(run, record);
     if (run.stop->now()) return {};
     run.loaders->adapt_threads();
-    check_images(run, record);
+    // At the end of the first epoch, both sets have been read.
+    if (record.epoch == 1) doubt_accuracy(run.world, run.console, run.plan, run.sources, record);
+    warn_of_changed_images(run.world, run.console, run.sources);
+    record.bad_train_images = state.bad_train.num_bad;
+    record.bad_valid_images = state.bad_valid.num_bad;
     if (!holds_against_head(run, record)) return {};
     if (!keep_if_best(run, record)) return {};
   }

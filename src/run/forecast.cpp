@@ -12,9 +12,9 @@ namespace kiln {
 namespace {
 
 constexpr int kEnoughSteps = 20;
-constexpr double kWorthTelling = 60;  // seconds
-constexpr double kHour = 60 * 60;     // seconds
-constexpr double kDay = 24 * kHour;   // seconds
+constexpr double kWorthLogging = 60;  // seconds
+constexpr double kHour = 60 * 60;    // seconds
+constexpr double kDay = 24 * kHour;  // seconds
 // A step is a forward pass plus a backward pass, which takes twice the arithmetic.
 constexpr double kForwardShare = 1.0 / 3;
 
@@ -91,9 +91,9 @@ double Forecast::seconds_left(const StepRecord& timing) const {
                       timing.elapsed_seconds / timing.step);
 }
 
-std::optional<ForecastText> Forecast::tell(double images_per_second, double seconds_left) {
-  has_told_ = true;
-  if (seconds_left < kWorthTelling) return std::nullopt;
+std::optional<ForecastText> Forecast::announced(double images_per_second, double seconds_left) {
+  is_announced_ = true;
+  if (seconds_left < kWorthLogging) return std::nullopt;
   ForecastText text;
   text.line = formatted("At %.1f images/s ", images_per_second) + what_will_finish(run_) +
               " will finish in about " + duration_text(seconds_left) + ", at " +
@@ -105,7 +105,7 @@ std::optional<ForecastText> Forecast::tell(double images_per_second, double seco
 }
 
 std::optional<ForecastText> Forecast::after_step(const StepRecord& step) {
-  if (has_told_) return std::nullopt;
+  if (is_announced_) return std::nullopt;
   if (first_.epoch != step.epoch) {
     first_ = step;
     return std::nullopt;
@@ -113,16 +113,16 @@ std::optional<ForecastText> Forecast::after_step(const StepRecord& step) {
   const int steps = step.step - first_.step;
   if (steps < kEnoughSteps) return std::nullopt;
   const double step_seconds = (step.elapsed_seconds - first_.elapsed_seconds) / steps;
-  return tell(static_cast<double>(run_.images_per_step) / step_seconds,
-              seconds_left(step.epoch, steps_of(step.epoch) - step.step, step_seconds));
+  return announced(static_cast<double>(run_.images_per_step) / step_seconds,
+                   seconds_left(step.epoch, steps_of(step.epoch) - step.step, step_seconds));
 }
 
 std::optional<ForecastText> Forecast::after_epoch(const EpochRecord& epoch) {
   valid_seconds_ = epoch.valid_seconds;
-  if (has_told_) return std::nullopt;
+  if (is_announced_) return std::nullopt;
   const double step_seconds = epoch.train_seconds / std::max(1, epoch.num_steps);
-  return tell(epoch.train_images_per_second,
-              seconds_left(epoch.epoch, 0, step_seconds) - epoch.valid_seconds);
+  return announced(epoch.train_images_per_second,
+                   seconds_left(epoch.epoch, 0, step_seconds) - epoch.valid_seconds);
 }
 
 }  // namespace kiln

@@ -49,7 +49,7 @@ class Forecast {
   double seconds_left(const StepRecord& timing) const;
 
  private:
-  std::optional<ForecastText> tell(double images_per_second, double seconds_left);
+  std::optional<ForecastText> announced(double images_per_second, double seconds_left);
   double steps_of(int epoch) const;
   double seconds_left(int epoch, double steps_left, double step_seconds) const;
   double validation_seconds(double step_seconds) const;
@@ -58,7 +58,7 @@ class Forecast {
   std::vector<double> steps_after_;  // by epoch, from 0: those of the later ones
   double valid_seconds_ = 0;         // of the last epoch; 0: there was none
   StepRecord first_;                 // the first printed step of the epoch; epoch 0: none yet
-  bool has_told_ = false;
+  bool is_announced_ = false;
 };
 
 }  // namespace kiln

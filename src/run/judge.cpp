@@ -42,15 +42,6 @@ std::vector<Prediction> most_confidently_wrong(std::vector<Prediction> predictio
   return predictions;
 }
 
-std::vector<Prediction> evenly_taken(const std::vector<Prediction>& predictions,
-                                     std::size_t count) {
-  count = std::min(count, predictions.size());
-  std::vector<Prediction> taken;
-  for (std::size_t i = 0; i < count; ++i)
-    taken.push_back(predictions[i * predictions.size() / count]);
-  return taken;
-}
-
 // A collective. Each rank rereads its own images.
 std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predictions,
                               const Dataset& valid, const TransformSpec& pixels) {
@@ -90,7 +81,11 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
   const std::size_t share = static_cast<std::size_t>(world.rank()) < kSamples
                                 ? std::max<std::size_t>(1, kSamples / ranks)
                                 : 0;
-  details.samples = show(world, evenly_taken(predictions, share), valid, pixels);
+  const std::size_t count = std::min(share, predictions.size());
+  std::vector<Prediction> samples;  // spread evenly
+  for (std::size_t i = 0; i < count; ++i)
+    samples.push_back(predictions[i * predictions.size() / count]);
+  details.samples = show(world, samples, valid, pixels);
   if (details.samples.size() > kSamples) details.samples.resize(kSamples);
   return details;
 }
@@ -114,17 +109,17 @@ class JudgeOfOneLabel final : public Judge {
     return class_counts(predictions, num_classes);
   }
 
-  void measure(Run&, std::span<const double> counts, const HostLogits&,
+  void measure(const Job&, std::span<const double> counts, const HostLogits&,
                EpochRecord& record) const override {
     record.macro = macro_scores(counts);
   }
 
-  ValidationDetails details(Run& run, const std::vector<Prediction>& predictions,
+  ValidationDetails details(const Job& job, const std::vector<Prediction>& predictions,
                             const HostLogits& logits) const override {
     Calibration calibration;
-    run.world.agree([&] { calibration = calibrate(run.world, logits); });
+    job.world.agree([&] { calibration = calibrate(job.world, logits); });
     ValidationDetails details =
-        judge(run.world, predictions, run.sources.valid, run.plan.pixels.valid);
+        judge(job.world, predictions, job.sources.valid, job.plan.pixels.valid);
     details.calibration = std::move(calibration);
     return details;
   }

@@ -34,12 +34,12 @@ class Judge {
                                      std::size_t num_classes) const = 0;
   // Sets the figures of `record` beside its totals, the same on all ranks. `logits` are those of
   // this rank's images. A collective.
-  virtual void measure(Run& run, std::span<const double> counts, const HostLogits& logits,
+  virtual void measure(const Job& job, std::span<const double> counts, const HostLogits& logits,
                        EpochRecord& record) const = 0;
   // The record's details on the best epoch, but for its number, with the calibration. `predictions`
   // and `logits` are this rank's. A collective; complete on rank 0 only. Throws as
   // fit_temperature().
-  virtual ValidationDetails details(Run& run, const std::vector<Prediction>& predictions,
+  virtual ValidationDetails details(const Job& job, const std::vector<Prediction>& predictions,
                                     const HostLogits& logits) const = 0;
 };
 

@@ -29,9 +29,9 @@ struct GatheredAnswers {
   std::vector<std::int32_t> labels;  // [N]
 };
 
-LabelAnswers answers_of(const Run& run, const GatheredAnswers& gathered) {
-  return {gathered.logits, gathered.labels, run.sources.valid.labels.sets,
-          run.sources.num_classes()};
+LabelAnswers answers_of(const Job& job, const GatheredAnswers& gathered) {
+  return {gathered.logits, gathered.labels, job.sources.valid.labels.sets,
+          job.sources.num_classes()};
 }
 
 class JudgeOfSeveralLabels final : public Judge {
@@ -83,39 +83,39 @@ class JudgeOfSeveralLabels final : public Judge {
     return {};
   }
 
-  void measure(Run& run, std::span<const double>, const HostLogits& logits,
+  void measure(const Job& job, std::span<const double>, const HostLogits& logits,
                EpochRecord& record) const override {
-    const GatheredAnswers all(run.world, logits.view());
+    const GatheredAnswers all(job.world, logits.view());
     const LabelMetrics metrics =
-        run.world.from_leader([&] { return metrics_of(answers_of(run, all)); });
+        job.world.from_leader([&] { return metrics_of(answers_of(job, all)); });
     record.figures = figures_of(metrics, record.valid.top1_accuracy());
   }
 
-  ValidationDetails details(Run& run, const std::vector<Prediction>& predictions,
+  ValidationDetails details(const Job& job, const std::vector<Prediction>& predictions,
                             const HostLogits& logits) const override {
-    const GatheredAnswers all(run.world, logits.view());
+    const GatheredAnswers all(job.world, logits.view());
     std::vector<std::uint32_t> mine;  // in the order of the logits
     for (const Prediction& one : predictions) mine.push_back(one.sample);
-    const auto samples = of_all<std::uint32_t>(run.world, mine);
+    const auto samples = of_all<std::uint32_t>(job.world, mine);
     ValidationDetails details;
-    run.world.agree([&] {
-      if (run.world.leads()) details = details_of(run, all, samples);
+    job.world.agree([&] {
+      if (job.world.leads()) details = details_of(job, all, samples);
     });
     return details;
   }
 
  private:
-  static ValidationDetails details_of(const Run& run, const GatheredAnswers& all,
+  static ValidationDetails details_of(const Job& job, const GatheredAnswers& all,
                                       const std::vector<std::uint32_t>& samples) {
-    const LabelAnswers answers = answers_of(run, all);
-    const Dataset& valid = run.sources.valid;
+    const LabelAnswers answers = answers_of(job, all);
+    const Dataset& valid = job.sources.valid;
     Calibration calibration;
     for (std::size_t c = 0; c < answers.num_classes; ++c)
       calibration.labels.push_back(calibrated(ranked_answers(answers, c)));
     const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
       const std::uint32_t sample = samples[mistake.image];
       return {std::string(valid.samples.file_name(sample)), mistake.label, mistake.label,
-              mistake.confidence, thumbnail_of(valid, sample, run.plan.pixels.valid)};
+              mistake.confidence, thumbnail_of(valid, sample, job.plan.pixels.valid)};
     };
     return label_results(answers, calibration, valid.classes, show).details;
   }

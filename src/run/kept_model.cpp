@@ -22,29 +22,25 @@
 namespace kiln {
 namespace {
 
-// A new folder below $TMPDIR or /tmp; empty if it cannot be made.
-std::filesystem::path new_temporary_folder() try {
-  return TemporaryFolder("kiln-model").release();
-} catch (const std::system_error&) {
+namespace fs = std::filesystem;
+
+// Writes the model to the log folder or else to a temporary one; returns where. Empty: neither took
+// it.
+fs::path keep_elsewhere(const std::string& log_path, const std::vector<OutputFile>& files) {
+  for (const bool is_temporary : {false, true}) {
+    fs::path place;
+    try {
+      place = is_temporary ? TemporaryFolder("kiln-model").release()
+                           : fs::path(log_path) / "kept_model";
+      write_directory(prepare_model_output(place), files);
+      return place;
+    } catch (const Error&) {
+      std::error_code fault;
+      fs::remove(place, fault);           // if it is empty
+    } catch (const std::system_error&) {  // there is no temporary folder
+    }
+  }
   return {};
-}
-
-bool can_keep(const std::vector<OutputFile>& files, const std::filesystem::path& place) try {
-  if (place.empty()) return false;
-  write_directory(prepare_model_output(place), files);
-  return true;
-} catch (const Error&) {
-  std::error_code fault;
-  std::filesystem::remove(place, fault);  // if it is empty
-  return false;
-}
-
-// Where the model was written instead, as a sentence.
-std::string keep_elsewhere(const std::string& log_path, const std::vector<OutputFile>& files) {
-  std::filesystem::path place = std::filesystem::path(log_path) / "kept_model";
-  if (!can_keep(files, place) && !can_keep(files, place = new_temporary_folder()))
-    return "Neither the log folder nor the temporary folder could take the model.";
-  return "The model is kept in " + quoted_path(place) + ": copy it to where it belongs.";
 }
 
 void write_model(const OutputFolder& folder, const std::string& log_path,
@@ -54,17 +50,23 @@ void write_model(const OutputFolder& folder, const std::string& log_path,
     return write_directory(folder, files);
   } catch (const Error& failure) {
     fault = failure.what();
-  } catch (const std::filesystem::filesystem_error& failure) {  // the folder is gone
+  } catch (const fs::filesystem_error& failure) {  // the folder is gone
     fault = "The model cannot be written: " + std::string(failure.what()) + ".";
   }
-  throw Error(ErrorCode::kFailedToWriteOutputs, fault + " " + keep_elsewhere(log_path, files));
+  const fs::path place = keep_elsewhere(log_path, files);
+  throw Error(
+      ErrorCode::kFailedToWriteOutputs,
+      fault +
+          (place.empty()
+               ? " Neither the log folder nor the temporary folder could take the model."
+               : " The model is kept in " + quoted_path(place) + ": copy it to where it belongs."));
 }
 
 // Looks images up by file name: in a resumed run, the record is all that is left of the mistakes,
 // and it has only names.
-std::vector<Prediction> answers_of(const Run& run, const std::vector<JudgedImage>& wrong) {
-  const SampleTable& samples = run.sources.valid.samples;
-  const auto num_classes = static_cast<int>(run.sources.train.classes.size());
+std::vector<Prediction> answers_of(const Job& job, const std::vector<JudgedImage>& wrong) {
+  const SampleTable& samples = job.sources.valid.samples;
+  const auto num_classes = static_cast<int>(job.sources.num_classes());
   std::vector<Prediction> answers;
   for (const JudgedImage& image : wrong) {
     std::size_t i = 0;
@@ -74,7 +76,7 @@ std::vector<Prediction> answers_of(const Run& run, const std::vector<JudgedImage
                          .predicted = image.guess,
                          .confidence = static_cast<float>(image.confidence)});
     else
-      run.console.warning("No heat map for '" + image.file + "': rank 0 does not have the image.");
+      job.console.warning("No heat map for '" + image.file + "': rank 0 does not have the image.");
   }
   return answers;
 }
@@ -89,10 +91,10 @@ void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
     const at::Device device = torch_device(run.machine.device);
     Predictor predictor(output.trained_model_path, device, run.plan.precision.precision);
     const std::vector<Prediction> answers = answers_of(run, wrong);
-    const Explained explained = run.outputs.explanations->add(
-        predictor, device, run.plan.pixels.valid, run.sources.valid, answers);
+    const Explained explained =
+        run.explanations->add(predictor, device, run.plan.pixels.valid, run.sources.valid, answers);
     for (const std::string& note : explained.notes) run.console.warning(note);
-    run.outputs.explanations->commit();
+    run.explanations->commit();
     run.console.info("heat maps of " + plural(explained.num_drawn, "mistake", "mistakes") + ": '" +
                      output.explain + "'");
   } catch (const std::exception& failure) {
@@ -151,7 +153,10 @@ void save(Run& run) {
   faults.insert(faults.end(), run.state->bad_valid.records.begin(),
                 run.state->bad_valid.records.end());
   if (best.epoch == 0) return run.log.nothing_saved("No epoch was finished");
-  run.close();
+  run.bad_train.reset();  // and all else that only the steps need
+  run.bad_valid.reset();
+  run.loaders.reset();
+  run.state.reset();
   malloc_trim(0);
   const Plan& plan = run.plan;
   std::optional<SeenImages> seen;
@@ -160,10 +165,10 @@ void save(Run& run) {
   const std::string seen_valid = seen ? pack_seen_images({{}, seen->valid}) : "";
   run.log.saving(std::move(faults), hex_digits(fnv1a(seen_valid + run.fingerprints.valid.hash)));
   const std::vector<OutputFile> files = model_files(run, std::move(best), std::move(seen));
-  run.outputs.predecessor.keep_model(run.console);
-  write_model(*run.outputs.model, run.config.output.log_path, files);
+  run.predecessor.keep_model(run.console);
+  write_model(*run.model_folder, run.config.output.log_path, files);
   remove_temporary_checkpoints(run);
-  if (run.outputs.explanations) explain_mistakes(run, run.log.most_wrong());
+  if (run.explanations) explain_mistakes(run, run.log.most_wrong());
   run.log.saved();
 }
 

@@ -24,40 +24,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a training.json says of its model.
-struct Told {
-  double started = 0;          // 0: it was written by another program, or an earlier version
-  std::string figure, images;  // by which the model is judged, on which validation images
-  double value = NAN;
-
-  bool is_comparable(const Told& other) const {
-    return !images.empty() && images == other.images && figure == other.figure;
-  }
-};
-
-Told told_by(const std::string& training_json) {
-  Told told;
+ModelFacts facts_of(const std::string& training_json) {
+  ModelFacts facts;
   try {
     const Json json = parse_ordered_json(training_json);
-    told.started = json.at("started").get<double>();
-    told.images = json.value("validation_fingerprint", "");
+    facts.started = json.at("started").get<double>();
+    facts.images = json.value("validation_fingerprint", "");
     for (const Json& epoch : json.at("epochs")) {
       if (epoch.at("epoch") != json.at("saved_epoch")) continue;
       const bool has_map = epoch.contains("mean_average_precision");
-      told.figure = has_map ? "mean average precision" : "top-1";
-      told.value = epoch.at(has_map ? "mean_average_precision" : "top1").get<double>();
+      facts.figure = has_map ? "mean average precision" : "top-1";
+      facts.value = epoch.at(has_map ? "mean_average_precision" : "top1").get<double>();
     }
   } catch (const std::exception&) {
   }
-  return told;
+  return facts;
 }
 
-std::string training_json_in(const fs::path& folder) {
-  try {
-    return read_file(folder / "training.json");
-  } catch (const std::exception&) {
-    return {};
-  }
+// Those of the model in a folder.
+ModelFacts facts_in(const fs::path& folder) try {
+  return facts_of(read_file(folder / "training.json"));
+} catch (const std::exception&) {
+  return {};
 }
 
 // "3 classes ('cat', 'dog', 'owl'), top-1 93.3 %, of the run that began 2026-…". Empty if there is
@@ -74,10 +62,10 @@ std::string description_of(const fs::path& folder) {
                     quoted_names(labels, kShown) + ")");
   } catch (const std::exception&) {  // untrained, or written by another program
   }
-  const Told told = told_by(training_json_in(folder));
-  if (!std::isnan(told.value)) parts.push_back(told.figure + " " + percent(told.value));
-  parts.push_back(told.started > 0
-                      ? "of the run that began " + utc_text(told.started)
+  const ModelFacts facts = facts_in(folder);
+  if (!std::isnan(facts.value)) parts.push_back(facts.figure + " " + percent(facts.value));
+  parts.push_back(facts.started > 0
+                      ? "of the run that began " + utc_text(facts.started)
                       : "written " + utc_text(static_cast<double>(written.st_mtim.tv_sec)));
   return joined(parts, ", ");
 }
@@ -94,8 +82,7 @@ void finish_interrupted(const fs::path& folder) {
 
 bool holds_model_of(const std::string& model_directory, double started) {
   const fs::path folder = model_directory;
-  return started > 0 && is_there(folder / kMetaFile) &&
-         told_by(training_json_in(folder)).started == started;
+  return started > 0 && is_there(folder / kMetaFile) && facts_in(folder).started == started;
 }
 
 Predecessor::Predecessor(const TrainConfig& config, double resumed)
@@ -103,7 +90,7 @@ Predecessor::Predecessor(const TrainConfig& config, double resumed)
   finish_interrupted(model_);
   const std::string model = description_of(model_);
   if (model.empty() || holds_model_of(model_, resumed)) return;
-  training_json_ = training_json_in(model_);
+  facts_ = facts_in(model_);
   const std::string kept = decide(config);
   news_ = "This run will replace the model in '" + model_.string() + "': " + model + "." +
           (kept.empty() ? "" : " " + kept);
@@ -133,12 +120,12 @@ std::string Predecessor::decide(const TrainConfig& config) {
       if (lies_inside(input, kept))
         return "'" + kept.string() + "' stays as it is, since this run reads it.";
   finish_interrupted(before);
-  const Told told = told_by(training_json_), earlier = told_by(training_json_in(before));
-  if (told.started > 0 && told.started == earlier.started) {
+  const ModelFacts earlier = facts_in(before);
+  if (facts_.started > 0 && facts_.started == earlier.started) {
     place_ = place;
     return "It is kept in " + place + ".";
   }
-  if (earlier.is_comparable(told) && earlier.value > told.value)
+  if (earlier.is_comparable(facts_) && earlier.value > facts_.value)
     return place +
            " keeps its model, which is better on the same validation images: " + earlier.figure +
            " " + percent(earlier.value) + ".";
@@ -169,11 +156,11 @@ void Predecessor::keep_model(Log& log) const {
 
 std::string Predecessor::beside(const std::string& training_json) const {
   if (news_.empty()) return {};
-  const Told before = told_by(training_json_), now = told_by(training_json);
-  std::string text = before.images.empty() ? "an earlier model" : "one validated on other images";
-  if (before.is_comparable(now)) {
-    const double points = 100 * (now.value - before.value);
-    text = before.figure + " " + percent(before.value) + " on the same images, " +
+  const ModelFacts now = facts_of(training_json);
+  std::string text = facts_.images.empty() ? "an earlier model" : "one validated on other images";
+  if (facts_.is_comparable(now)) {
+    const double points = 100 * (now.value - facts_.value);
+    text = facts_.figure + " " + percent(facts_.value) + " on the same images, " +
            (points == 0 ? "as good as this model"
                         : formatted("%.1f points %s than this model", std::abs(points),
                                     points < 0 ? "better" : "worse"));

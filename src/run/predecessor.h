@@ -3,6 +3,7 @@
 // written beside them, they are replaced without.
 #pragma once
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 
@@ -17,6 +18,17 @@ bool holds_model_of(const std::string& model_directory, double started);
 // Moves LOGS/best out of the way: all that is left of a run that was killed, if another one than
 // that which began at `resumed`, and this run is about to write its own.
 void set_best_aside(const std::string& log_path, double resumed, Log& log);
+
+// What a training.json says of its model.
+struct ModelFacts {
+  double started = 0;          // 0: it was written by another program, or an earlier version
+  std::string figure, images;  // by which the model is judged, on which validation images
+  double value = NAN;
+
+  bool is_comparable(const ModelFacts& other) const {
+    return !images.empty() && images == other.images && figure == other.figure;
+  }
+};
 
 // On rank 0; on others, nothing is replaced. One thread.
 class Predecessor {
@@ -43,7 +55,8 @@ class Predecessor {
 
   std::filesystem::path model_, logs_;
   std::filesystem::path model_before_, logs_before_;  // empty: not kept
-  std::string training_json_, news_, place_;
+  ModelFacts facts_;                                  // of the model that is replaced
+  std::string news_, place_;
 };
 
 }  // namespace kiln

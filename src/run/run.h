@@ -29,28 +29,8 @@
 
 namespace kiln {
 
-// Where results go; on rank 0, but for the trace.
-struct Outputs {
-  std::optional<OutputFolder> model;
-  Predecessor predecessor;
-  std::optional<ExplanationFolder> explanations;  // if requested
-  std::unique_ptr<RunTrace> trace;                // if requested
-};
-
-// The images of an epoch on their way to the device.
-class Uploaders {
- public:
-  Uploaders(const at::Device& place, const PixelPlan& pixels, int batch_size);
-
-  DeviceUploader& training() { return *train_; }
-  DeviceUploader& validation() { return valid_ ? *valid_ : *train_; }
-
- private:
-  std::unique_ptr<DeviceUploader> train_, valid_;  // the second if the sizes differ
-};
-
-// Members are destroyed in reverse: what uses others comes after them. One thread.
-struct Run {
+// What is decided before the first step. Of the sources only the images' hashes change.
+struct Job {
   World& world;
   Log& console;
   const TrainConfig config;
@@ -58,33 +38,35 @@ struct Run {
   const Plan plan;
   Sources sources;
   const Fingerprints fingerprints;
-  Outputs outputs;
-  std::optional<CheckpointFolder> checkpoint_folder;  // rank 0
-  std::optional<ResumePoint> resume;                  // where the run resumes; empty for a new run
-  std::unique_ptr<ImageModel> model;                  // until begin() takes it
+
+  std::size_t num_valid_images() const;  // in the shards of all ranks
+};
+
+// A job and what lives while it runs. Members are destroyed in reverse: what uses others comes
+// after them. One thread.
+struct Run : Job {
+  // Where results go; on rank 0, but for the trace.
+  std::optional<OutputFolder> model_folder;
+  Predecessor predecessor;
+  std::optional<ExplanationFolder> explanations;           // if requested
+  std::unique_ptr<RunTrace> trace;                         // if requested
+  std::unique_ptr<ImageModel> model;                       // until begin() takes it
+  std::optional<CheckpointFolder> checkpoint_folder = {};  // rank 0
+  std::optional<ResumePoint> resume = {};  // where the run resumes; empty for a new run
   RunClock clock = {};
-  RunLogger log{config.output, world.leads(), machine.device, clock, outputs.predecessor, console};
+  RunLogger log{config.output, world.leads(), machine.device, clock, predecessor, console};
 
   // begin() sets these.
   std::unique_ptr<Communicator> communicator = {}, batch_norm_lane = {};
   CacheChoice cache = {};
   std::shared_ptr<const Task> train_task = {}, valid_task = {};  // what their labels mean
-  std::optional<Uploaders> uploaders = {};
+  std::shared_ptr<DeviceUploader> train_uploader = {}, valid_uploader = {};  // one for one size
   std::unique_ptr<TrainingLoaders> loaders = {};
   std::unique_ptr<TrainState> state = {};
   std::optional<DiskSpace> disk_space = {};
   std::optional<BadImageLedger> bad_train = {}, bad_valid = {};
   std::optional<Stop> stop = {};
   std::optional<Checkpoints> checkpoints = {};
-
-  std::size_t num_valid_images() const;  // in the shards of all ranks
-  // Releases what only the steps need.
-  void close() {
-    bad_train.reset();
-    bad_valid.reset();
-    loaders.reset();
-    state.reset();
-  }
 };
 
 }  // namespace kiln

@@ -14,19 +14,6 @@
 #include "report/sinks.h"
 
 namespace kiln {
-namespace {
-
-void add_files(const std::filesystem::path& folder, const std::function<std::string()>& repeat,
-               RunReporter& reporter) {
-  if (::access(folder.c_str(), W_OK) != 0) return;  // already warned about
-  reporter.add([&] { return make_run_file(folder / kRunFileName); }, folder);
-  if (repeat) reporter.add([&] { return make_repeat_file(folder / kRepeatName, repeat); }, folder);
-  reporter.add([&] { return make_epochs_csv(folder / kEpochsFileName); }, folder);
-  reporter.add([&] { return make_tensorboard(folder / "tensorboard"); }, folder);
-  reporter.add([&] { return make_html_report(folder / kReportName); }, folder);
-}
-
-}  // namespace
 
 double CpuMeter::take_share(int num_threads) {
   const double used = processor_seconds() - processor_begin_, wall = watch_.seconds();
@@ -36,14 +23,20 @@ double CpuMeter::take_share(int num_threads) {
 
 void add_run_sinks(const OutputConfig& config, const std::function<std::string()>& repeat,
                    RunReporter& reporter) {
-  add_files(config.log_path, repeat, reporter);
+  const std::filesystem::path folder = config.log_path;
+  if (::access(folder.c_str(), W_OK) == 0) {  // else it was warned about
+    reporter.add([&] { return make_run_file(folder / kRunFileName); }, folder);
+    if (repeat)
+      reporter.add([&] { return make_repeat_file(folder / kRepeatName, repeat); }, folder);
+    reporter.add([&] { return make_epochs_csv(folder / kEpochsFileName); }, folder);
+    reporter.add([&] { return make_tensorboard(folder / "tensorboard"); }, folder);
+    reporter.add([&] { return make_html_report(folder / kReportName); }, folder);
+  }
   if (!config.kfp_executor_input.empty())
     reporter.add([&] { return make_kfp_artifact(config.kfp_executor_input); });
   if (const std::optional<MlflowSettings> settings = mlflow_settings_of_environment())
-    reporter.add([&] {
-      const std::filesystem::path report = std::filesystem::path(config.log_path) / kReportName;
-      return make_mlflow_sink(*settings, {report}, reporter.log());
-    });
+    reporter.add(
+        [&] { return make_mlflow_sink(*settings, {folder / kReportName}, reporter.log()); });
 }
 
 RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,

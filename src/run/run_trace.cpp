@@ -8,18 +8,6 @@
 #include "base/text.h"
 
 namespace kiln {
-namespace {
-
-// Checks for space by writing a temporary file of the largest possible size. Leaves nothing behind.
-void require_space(const std::filesystem::path& path) {
-  if (is_folder(path)) fail_to_write(path, EISDIR);
-  if (path.has_parent_path()) make_folders(path.parent_path());
-  DurableFile probe(path);
-  probe.write(std::string(Timeline::kMaxBytes, ' '));
-  probe.finish();
-}
-
-}  // namespace
 
 std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int rank) {
   if (rank == 0) return path;
@@ -31,7 +19,11 @@ std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int 
 
 RunTrace::RunTrace(const std::filesystem::path& path, int rank, Log& log)
     : path_(trace_path_of_rank(path, rank)), rank_(rank), log_(log) {
-  require_space(path_);
+  if (is_folder(path_)) fail_to_write(path_, EISDIR);
+  if (path_.has_parent_path()) make_folders(path_.parent_path());
+  DurableFile probe(path_);  // a temporary file of the largest possible size
+  probe.write(std::string(Timeline::kMaxBytes, ' '));
+  probe.finish();
 }
 
 void RunTrace::after_step() {

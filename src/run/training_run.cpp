@@ -20,9 +20,9 @@ namespace kiln {
 namespace {
 
 // Which epoch is kept: "the one with the highest top-1".
-std::string kept_text(const Run& run) {
-  const OptimizationConfig& rule = run.config.optimization;
-  if (run.plan.is_automatic) return "the one --auto chose";
+std::string kept_text(const Job& job) {
+  const OptimizationConfig& rule = job.config.optimization;
+  if (job.plan.is_automatic) return "the one --auto chose";
   if (rule.save == SaveChoice::kLast) return "the last one";
   if (rule.best_by == BestBy::kLoss) return "the one with the lowest validation loss";
   if (rule.best_by == BestBy::kMap) return "the one with the highest mean average precision";
@@ -52,21 +52,16 @@ void forecast(Run& run) {
                     .on_gpu = run.machine.device.is_cuda});
 }
 
-void log_early_end(Run& run) {
-  const Plan& plan = run.plan;
-  const std::string reason = run.stop->early_reason();
-  const bool can_resume = plan.checkpoint.is_lasting() && !plan.uses_features &&
-                          (!plan.is_automatic || run.state->progress.automatic);
-  if (!reason.empty())
-    run.log.stopped_early(reason, run.stop->early_text(kept_text(run), can_resume));
-}
-
 // The last checkpoint and the model. Returns the exit code.
 int finish(Run& run) {
   record_automatic(run);
-  if (run.outputs.trace) run.outputs.trace->finish();
+  if (run.trace) run.trace->finish();
   warn_of_changed_images(run.world, run.console, run.sources);  // of an epoch that did not end
-  log_early_end(run);
+  const Plan& plan = run.plan;
+  const bool can_resume = run.config.checkpoint.is_lasting() && !plan.uses_features &&
+                          (!plan.is_automatic || run.state->progress.automatic);
+  if (const std::string reason = run.stop->early_reason(); !reason.empty())
+    run.log.stopped_early(reason, run.stop->early_text(kept_text(run), can_resume));
   run.world.enter("writing the last checkpoint", /*patient=*/true);
   run.checkpoints->finish(run.stop->finished_reason());
   run.checkpoints.reset();

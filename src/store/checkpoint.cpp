@@ -441,11 +441,6 @@ Judgement judge(const fs::path& folder, bool with_best = true) {
   }
 }
 
-bool has_size(const fs::path& path, std::uint64_t bytes) {
-  std::error_code fault;
-  return fs::file_size(path, fault) == bytes && !fault;
-}
-
 // A checkpoint being written. The destructor removes it unless it is complete.
 class Attempt {
  public:
@@ -533,8 +528,9 @@ fs::path CheckpointFolder::write(const CheckpointView& view) {
   Attempt attempt(path(), number);
   CheckpointManifest manifest;
   if (!view.best.empty()) {
-    const bool is_there =
-        best_ && best_epoch_ == view.best_epoch && has_size(path() / best_->name, best_->bytes);
+    std::error_code fault;
+    const bool is_there = best_ && best_epoch_ == view.best_epoch &&
+                          fs::file_size(path() / best_->name, fault) == best_->bytes && !fault;
     manifest.best = is_there ? *best_ : attempt.write_best(view.best);
     manifest.best_epoch = view.best_epoch;
   }

@@ -75,28 +75,6 @@ ModelStamp stamp_of(const fs::path& folder) {
   return {meta.st_dev, meta.st_ino, meta.st_ctim.tv_sec, meta.st_ctim.tv_nsec};
 }
 
-std::vector<std::string> read_labels(const fs::path& path, int num_classes) {
-  try {
-    std::vector<std::string> labels = parse_label_map(read_part(path, kMaxLabelMap));
-    if (labels.size() == static_cast<std::size_t>(num_classes)) return labels;
-    fail(path,
-         "has " + std::to_string(labels.size()) + " labels for " + std::to_string(num_classes) +
-             " classes",
-         "Train the model again.");
-  } catch (const FormatFault& fault) {
-    fail(path, std::string("is not a label map: ") + fault.what(), "Train the model again.");
-  }
-}
-
-// The model specification also stores mean and std, for the designer's programs; they must match.
-Preprocessing read_preprocessing(const fs::path& path, const ModelSpec& spec) {
-  Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
-  if (spec.normalization && *spec.normalization != found.normalization)
-    fail(path, "has a different mean or std than " + std::string(kSpecFile),
-         "Train the model again or copy its complete directory.");
-  return found;
-}
-
 ModelSpec read_spec(const fs::path& folder) {
   refuse_missing_or_empty(folder);
   const fs::path meta_path = folder / kMetaFile;
@@ -128,10 +106,24 @@ ModelDirectory read_files(const fs::path& folder) {
   };
   if (const auto num_classes = directory.spec.num_classes)
     read_if_there(kLabelMapFile, [&](const fs::path& path) {
-      directory.labels = read_labels(path, *num_classes);
+      try {
+        directory.labels = parse_label_map(read_part(path, kMaxLabelMap));
+      } catch (const FormatFault& fault) {
+        fail(path, std::string("is not a label map: ") + fault.what(), "Train the model again.");
+      }
+      if (std::ssize(directory.labels) != *num_classes)
+        fail(path,
+             "has " + std::to_string(directory.labels.size()) + " labels for " +
+                 std::to_string(*num_classes) + " classes",
+             "Train the model again.");
     });
   read_if_there(kPreprocessingFile, [&](const fs::path& path) {
-    directory.preprocessing = read_preprocessing(path, directory.spec);
+    directory.preprocessing = parse_preprocessing(read_part(path, kMaxSpec), path.string());
+    // The specification also stores mean and std, for the designer's programs; they must match.
+    if (const auto& stored = directory.spec.normalization;
+        stored && *stored != directory.preprocessing->normalization)
+      fail(path, "has a different mean or std than " + std::string(kSpecFile),
+           "Train the model again or copy its complete directory.");
   });
   read_if_there(kCalibrationFile, [&](const fs::path& path) {
     directory.calibration = parse_calibration(read_part(path, kMaxCalibrationBytes), path.string());
@@ -273,14 +265,6 @@ bool is_known_name(std::string_view name) {
   return name == kMetaFile || holds(kOwnFiles) || holds(kDesignerFiles);
 }
 
-bool is_model_directory(const fs::path& meta_path) {
-  try {
-    return read_directory_meta(meta_path).type == "ModelDirectory";
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 // The names that do not belong to a model directory, sorted. Without a valid `_meta.yaml`, no name
 // belongs to one.
 std::vector<std::string> foreign_names(const fs::path& folder) {
@@ -291,21 +275,31 @@ std::vector<std::string> foreign_names(const fs::path& folder) {
     const bool is_file = entry.is_symlink() || entry.is_regular_file();
     (is_file && is_known_name(name) ? known : foreign).push_back(name);
   }
-  if (!known.empty() && !is_model_directory(folder / kMetaFile))
-    foreign.insert(foreign.end(), known.begin(), known.end());
+  bool is_model = false;
+  try {
+    is_model = known.empty() || read_directory_meta(folder / kMetaFile).type == "ModelDirectory";
+  } catch (const Error&) {
+  }
+  if (!is_model) foreign.insert(foreign.end(), known.begin(), known.end());
   std::ranges::sort(foreign);
   return foreign;
 }
 
-void refuse_foreign_names(const fs::path& folder) {
-  constexpr std::size_t kShown = 3;
-  const std::vector<std::string> foreign = foreign_names(folder);
-  if (foreign.empty()) return;
-  fail_output_folder(folder, "contains other files (" + quoted_names(foreign, kShown) + ")",
-                     "Choose an empty folder, or one with a complete earlier model.");
-}
-
 }  // namespace
+
+std::optional<std::string> PackedModel::find(std::string_view name, std::uint64_t most) const {
+  const std::string wanted = folder + std::string(name);
+  std::optional<ArchiveMember> found;
+  list_tar(file, [&](std::string_view entry, const ArchiveMember& member) {
+    if (entry == wanted) found = member;
+  });
+  if (!found) return std::nullopt;
+  if (found->size > most)
+    throw ArchiveFault("its " + wanted + " is larger than " + std::to_string(most) + " bytes");
+  std::string bytes = file.bytes_at(found->offset, found->size);
+  if (bytes.size() < found->size) throw ArchiveFault("it was truncated while being read");
+  return bytes;
+}
 
 PackedModel open_packed_model(const fs::path& path) {
   PackedModel packed{OpenFile(path), ""};
@@ -335,7 +329,10 @@ PackedModel open_packed_model(const fs::path& path) {
 OutputFolder prepare_model_output(const fs::path& path) {
   OutputFolder folder(path);
   try {
-    refuse_foreign_names(path);
+    constexpr std::size_t kShown = 3;
+    if (const std::vector<std::string> foreign = foreign_names(path); !foreign.empty())
+      fail_output_folder(path, "contains other files (" + quoted_names(foreign, kShown) + ")",
+                         "Choose an empty folder, or one with a complete earlier model.");
     folder.prepare();
   } catch (const fs::filesystem_error& fault) {
     fail_output_folder(path, "cannot be listed (" + fault.code().message() + ")",

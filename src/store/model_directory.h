@@ -83,6 +83,11 @@ void read_one_model(const std::filesystem::path& folder, const std::function<voi
 struct PackedModel {
   OpenFile file;  // uncompressed; a compressed tar was unpacked to the folder for temporary files
   std::string folder;  // of the shallowest _meta.yaml, such as "" or "model/"
+
+  // The contents of a file of the model; empty if there is none. Scans the tar, because a list of
+  // all its names could take much memory. If several entries have the name, the last one counts, as
+  // in tar itself. Throws ArchiveFault, also if the file has more than `most` bytes.
+  std::optional<std::string> find(std::string_view name, std::uint64_t most) const;
 };
 // Throws ArchiveFault, also if there is no model directory, or several that may be meant;
 // SpoolFault; std::system_error.

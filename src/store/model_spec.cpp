@@ -91,19 +91,15 @@ class SpecReader {
   const std::string& where_;
 };
 
-bool is_timestamp(const std::string& text) {
-  static const std::regex kPattern(
-      R"(\d{4}-\d\d-\d\d|)"
-      R"(\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d(\.\d*)?([ \t]*(Z|[-+]\d\d?(:\d\d)?))?)");
-  return text.size() < 64 && std::regex_match(text, kPattern);
-}
-
 // The designer requires a string here, but its YAML reader parses an unquoted time that ends in
 // '+00:00' as a timestamp.
 void check_time(const SpecReader& reader, const YAML::Node& time) {
   if (!time.IsDefined() || time.IsNull()) return;
   if (!time.IsScalar()) reader.fail("its key 'time_created' is not a string");
-  if (time.Tag() == "?" && is_timestamp(time.Scalar()))
+  static const std::regex kPattern(
+      R"(\d{4}-\d\d-\d\d|)"
+      R"(\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d(\.\d*)?([ \t]*(Z|[-+]\d\d?(:\d\d)?))?)");
+  if (time.Tag() == "?" && time.Scalar().size() < 64 && std::regex_match(time.Scalar(), kPattern))
     reader.fail("its key 'time_created' is not a string but a time (" +
                 quoted_beginning(time.Scalar(), 100) + "); put it in quotes");
 }
@@ -366,24 +362,6 @@ int pixels(const Json& value) {
   return fits ? value.get<int>() : 0;
 }
 
-void read_input_size(const JsonFile& file, Preprocessing& result) {
-  const Json& size = file.at("input_size");
-  if (size.is_array() && size.size() == 2) {
-    result.height = pixels(size[0]);
-    result.width = pixels(size[1]);
-  }
-  const std::int64_t area = std::int64_t{result.height} * result.width;
-  if (area < 1 || area > kMaxPixels) file.refuse("input_size", "a height and a width in pixels");
-}
-
-void read_exif(const JsonFile& file, Preprocessing& result) {
-  if (!file.root().contains("exif")) return;
-  const Json& name = file.at("exif");
-  const auto exif = value_named<Exif>(kExifNames, name.is_string() ? name.get<std::string>() : "");
-  if (!exif) file.refuse("exif", "\"apply\" or \"ignore\"");
-  result.exif = *exif;
-}
-
 void read_resizing(const JsonFile& file, Preprocessing& result) {
   const Json& side = file.at("resize_short_side");
   if (!side.is_null()) {
@@ -425,20 +403,6 @@ void read_fit(const JsonFile& file, Preprocessing& result) {
   }
 }
 
-bool is_count(const Json& value) {
-  return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxImages;
-}
-
-// Whether `value` is a valid bin that begins above `before`.
-bool is_bin(const Json& value, double before) {
-  if (!value.is_array() || value.size() != 3 || !value[0].is_number() || !is_count(value[1]) ||
-      !is_count(value[2]))
-    return false;
-  const auto from = value[0].get<double>();
-  return from > before && from <= 1 && from >= 0 &&
-         value[2].get<std::uint64_t>() <= value[1].get<std::uint64_t>();
-}
-
 }  // namespace
 
 Preprocessing parse_preprocessing(std::string_view json, const std::string& where) {
@@ -451,8 +415,20 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
                             "mean", "std", has_transforms ? kTransforms : "fit",
                             has_transforms ? kTransforms : "fill"});
   Preprocessing result;
-  read_exif(file, result);
-  read_input_size(file, result);
+  if (file.root().contains("exif")) {
+    const Json& name = file.at("exif");
+    const auto exif =
+        value_named<Exif>(kExifNames, name.is_string() ? name.get<std::string>() : "");
+    if (!exif) file.refuse("exif", "\"apply\" or \"ignore\"");
+    result.exif = *exif;
+  }
+  const Json& size = file.at("input_size");
+  if (size.is_array() && size.size() == 2) {
+    result.height = pixels(size[0]);
+    result.width = pixels(size[1]);
+  }
+  const std::int64_t area = std::int64_t{result.height} * result.width;
+  if (area < 1 || area > kMaxPixels) file.refuse("input_size", "a height and a width in pixels");
   read_resizing(file, result);
   if (has_transforms) {
     const Json& operations = file.at(kTransforms);
@@ -470,11 +446,18 @@ namespace {
 
 std::vector<AnswerBin> parse_answers(const JsonFile& file, const char* key, const Json& given) {
   std::vector<AnswerBin> bins;
+  const auto is_count = [](const Json& value) {
+    return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxImages;
+  };
   for (const Json& bin : given) {
-    if (!is_bin(bin, bins.empty() ? -1 : bins.back().from))
+    const bool is_bin = bin.is_array() && bin.size() == 3 && bin[0].is_number() &&
+                        is_count(bin[1]) && is_count(bin[2]) &&
+                        bin[2].get<std::uint64_t>() <= bin[1].get<std::uint64_t>();
+    const double from = is_bin ? bin[0].get<double>() : -1;
+    if (!(from >= 0 && from <= 1) || (!bins.empty() && from <= bins.back().from))
       file.fail(std::string("its key '") + key + "' has " + shown(bin) +
                 " instead of a higher confidence, images, and correct images");
-    bins.push_back({bin[0].get<double>(), bin[1].get<std::int64_t>(), bin[2].get<std::int64_t>()});
+    bins.push_back({from, bin[1].get<std::int64_t>(), bin[2].get<std::int64_t>()});
   }
   return bins;
 }

@@ -29,17 +29,13 @@ namespace {
 
 using Reader = StateDict (*)(std::string_view bytes, StateDictParts& parts);
 
-StateDict read_whole_safetensors(std::string_view bytes, StateDictParts& /*parts*/) {
-  return read_safetensors(bytes);
-}
-
 Reader reader_of(std::string_view bytes) {
   constexpr std::size_t kSafetensorsBrace = 8;
   if (bytes.empty()) throw FormatFault("it is empty");
   if (bytes.starts_with("PK\x03\x04")) return read_torch_zip;
   if (begins_like_torch_legacy(bytes)) return read_torch_legacy;
   if (bytes.size() > kSafetensorsBrace && bytes[kSafetensorsBrace] == '{')
-    return read_whole_safetensors;
+    return [](std::string_view whole, StateDictParts&) { return read_safetensors(whole); };
   if (bytes.starts_with("version https://git-lfs"))
     throw FormatFault("it is a Git LFS pointer, not the file itself; fetch it with 'git lfs pull'");
   throw FormatFault(
@@ -129,15 +125,6 @@ std::string read_state_dict_file(const std::filesystem::path& path) {
 
 namespace {
 
-// In torchvision's published DenseNet files the parts of a dense layer have names like
-// 'norm.1.weight'; in the module they are 'norm1.weight'.
-bool is_old_name(const std::string& name) {
-  constexpr std::size_t kMostBytes = 60;  // bounds the recursion of the matcher
-  static const std::regex kOld(
-      R"(denselayer\d+\.(norm|relu|conv)\.[12]\.(weight|bias|running_mean|running_var)$)");
-  return std::regex_search(name.substr(name.size() - std::min(name.size(), kMostBytes)), kOld);
-}
-
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kMaxHeader = 16 << 20;
@@ -184,21 +171,15 @@ Entry read_entry(const std::string& name, const Json& value) {
   return entry;
 }
 
-void check_metadata(const Json& metadata) {
-  const bool texts =
-      metadata.is_object() && std::all_of(metadata.begin(), metadata.end(),
-                                          [](const Json& value) { return value.is_string(); });
-  if (!texts) throw FormatFault("its __metadata__ does not map strings to strings");
-}
-
 // The entries in the order of their data, which must have no gaps or overlaps.
 std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items())
-    if (name == "__metadata__")
-      check_metadata(value);
-    else
+    if (name != "__metadata__")
       entries.push_back(read_entry(name, value));
+    else if (!value.is_object() || !std::all_of(value.begin(), value.end(),
+                                                [](const Json& one) { return one.is_string(); }))
+      throw FormatFault("its __metadata__ does not map strings to strings");
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& left, const Entry& right) {
     return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
   });
@@ -216,20 +197,16 @@ std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   return entries;
 }
 
-Json parse_header(std::string_view header) {
-  try {
-    return parse_json(header, RepeatedKeys::kRefused);
-  } catch (const JsonFault& fault) {
-    throw FormatFault(std::string("its header ") + fault.what());
-  }
-}
-
 }  // namespace
 
 void rename_old_densenet_keys(StateDict& state) {
+  constexpr std::size_t kMostBytes = 60;  // bounds the recursion of the matcher
+  static const std::regex kOld(
+      R"(denselayer\d+\.(norm|relu|conv)\.[12]\.(weight|bias|running_mean|running_var)$)");
   for (StoredTensor& tensor : state) {
-    if (!is_old_name(tensor.name)) continue;
-    tensor.name.erase(tensor.name.rfind('.', tensor.name.rfind('.') - 1), 1);
+    std::string& name = tensor.name;
+    if (std::regex_search(name.substr(name.size() - std::min(name.size(), kMostBytes)), kOld))
+      name.erase(name.rfind('.', name.rfind('.') - 1), 1);
   }
   std::unordered_set<std::string_view> names;
   for (const StoredTensor& tensor : state) {
@@ -249,8 +226,14 @@ StateDict read_safetensors(std::string_view bytes) {
   const std::string_view header = range_of(bytes, 8, size, "the header");
   if (!header.starts_with('{')) throw FormatFault("its header does not begin with '{'");
   const std::string_view data = bytes.substr(8 + size);
+  Json facts;
+  try {
+    facts = parse_json(header, RepeatedKeys::kRefused);
+  } catch (const JsonFault& fault) {
+    throw FormatFault(std::string("its header ") + fault.what());
+  }
   StateDict state;
-  for (Entry& entry : read_entries(parse_header(header), data.size()))
+  for (Entry& entry : read_entries(facts, data.size()))
     state.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
                      std::string(data.substr(entry.begin, entry.end - entry.begin))});
   return state;

@@ -41,42 +41,9 @@ std::string text_at(const YAML::Node& root, const char* key) {
   return value.IsDefined() && value.IsScalar() ? value.Scalar() : std::string();
 }
 
-void check_meta(const fs::path& path) {
-  check_transformation_meta(read_part(path, kMaxMeta), path.string());
-}
-
 [[noreturn]] void refuse_output(const fs::path& folder, const std::string& fault) {
   fail_output_folder(folder, fault,
                      "Choose an empty folder, or one with a complete earlier transformation.");
-}
-
-bool is_transformation_directory(const fs::path& folder) {
-  try {
-    check_meta(folder / kMetaFile);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-void refuse_foreign_names(const fs::path& folder) {
-  constexpr std::size_t kShown = 3;
-  std::vector<std::string> foreign;
-  bool has_own = false;
-  std::error_code fault;
-  for (std::string& name : names_in(folder, fault)) {
-    if (is_ignored_name(name)) continue;
-    if (name == kMetaFile || name == kTransformsFile)
-      has_own = true;
-    else
-      foreign.push_back(std::move(name));
-  }
-  if (fault) refuse_output(folder, "cannot be listed (" + fault.message() + ")");
-  std::sort(foreign.begin(), foreign.end());
-  if (!foreign.empty())
-    refuse_output(folder, "contains other files (" + quoted_names(foreign, kShown) + ")");
-  if (has_own && !is_transformation_directory(folder))
-    refuse_output(folder, "contains something other than a transformation");
 }
 
 }  // namespace
@@ -106,13 +73,28 @@ std::string read_transformation_directory(const fs::path& folder) {
     fail(folder, "was left incomplete by a program that was killed, or is still being written");
   if (!is_there(folder / kMetaFile))
     fail(folder, "has no _meta.yaml, so it is not a transformation");
-  check_meta(folder / kMetaFile);
+  check_transformation_meta(read_part(folder / kMetaFile, kMaxMeta), (folder / kMetaFile).string());
   return read_part(folder / kTransformsFile, kMaxTransforms);
 }
 
 OutputFolder prepare_transformation_output(const fs::path& path) {
   OutputFolder folder(path);
-  refuse_foreign_names(path);
+  constexpr std::size_t kShown = 3;
+  std::error_code fault;
+  std::vector<std::string> foreign = names_in(path, fault);
+  if (fault) refuse_output(path, "cannot be listed (" + fault.message() + ")");
+  std::erase_if(foreign, is_ignored_name);
+  const bool has_own = std::erase_if(foreign, [](const std::string& name) {
+                         return name == kMetaFile || name == kTransformsFile;
+                       }) > 0;
+  std::ranges::sort(foreign);
+  if (!foreign.empty())
+    refuse_output(path, "contains other files (" + quoted_names(foreign, kShown) + ")");
+  if (has_own) try {
+      check_transformation_meta(read_part(path / kMetaFile, kMaxMeta), (path / kMetaFile).string());
+    } catch (const Error&) {
+      refuse_output(path, "contains something other than a transformation");
+    }
   folder.prepare();
   return folder;
 }

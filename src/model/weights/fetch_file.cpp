@@ -30,7 +30,7 @@ namespace {
 
 class Sha256 {
  public:
-  Sha256() : context_(EVP_MD_CTX_new()) {
+  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
     if (context_ == nullptr || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
       throw std::bad_alloc();
   }
@@ -40,23 +40,16 @@ class Sha256 {
   }
 
   std::string digits() {
-    constexpr std::string_view kDigits = "0123456789abcdef";
     std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
     unsigned size = 0;
     if (EVP_DigestFinal_ex(context_.get(), hash.data(), &size) != 1) throw std::bad_alloc();
     std::string text;
-    for (unsigned i = 0; i < size; ++i) {
-      text += kDigits[hash.at(i) >> 4];
-      text += kDigits[hash.at(i) & 15];
-    }
+    for (unsigned i = 0; i < size; ++i) text += formatted("%02x", hash.at(i));
     return text;
   }
 
  private:
-  struct Free {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-  };
-  std::unique_ptr<EVP_MD_CTX, Free> context_;
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
 
 }  // namespace
@@ -79,14 +72,11 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxRedirects = 10, kMaxAttempts = 4;
 constexpr double kFirstPause = 0.5, kLongestPause = 60;
-constexpr double kTellSeconds = 0.2, kNoteSeconds = 30;
+constexpr double kShowSeconds = 0.2, kLogSeconds = 30;
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
 constexpr std::size_t kNameDigits = 8, kUrlDigits = 8, kSha256Digits = 64;
+constexpr std::string_view kHexDigits = "0123456789abcdef";
 constexpr std::string_view kRecordBegin = "kiln-fetch-1\nsha256 ";
-
-std::string size_text(std::uint64_t bytes) {
-  return bytes_text(static_cast<long long>(bytes));
-}
 
 [[noreturn]] void fail(const std::string& url, const std::string& reason,
                        const std::string& advice) {
@@ -95,143 +85,68 @@ std::string size_text(std::uint64_t bytes) {
                   " Or download it elsewhere and give the file, or leave --weights out.");
 }
 
-fs::path cache_folder() {
-  const fs::path cache = user_cache_folder();
-  if (!cache.empty()) return cache / "kiln" / "weights";
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              "There is no cache folder for downloaded weights: set XDG_CACHE_HOME to a folder.");
-}
-
-// The place of one URL's file in the cache, and a record of the SHA-256 that it was fetched with.
-// The number is a hash of the URL.
-//
-//   1a2b3c4d-resnet50-0676ba61.pth
-//   1a2b3c4d-resnet50-0676ba61.pth.fetch
-class CacheEntry {
- public:
-  CacheEntry(const fs::path& folder, const std::string& url)
-      : file_(folder / (sha256_of(url).substr(0, kUrlDigits) + "-" + file_name_of_url(url))),
-        record_(file_.string() + ".fetch") {}
-
-  const fs::path& file() const { return file_; }
-
-  // The recorded hash; empty if there is none, or if the record is damaged.
-  std::string recorded() const try {
-    const std::string text = read_file(record_, kRecordBegin.size() + kSha256Digits + 1);
-    if (!text.starts_with(kRecordBegin) || !text.ends_with('\n')) return "";
-    const std::string hash = text.substr(kRecordBegin.size(), kSha256Digits);
-    const bool is_hash =
-        hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos;
-    return is_hash ? hash : "";
-  } catch (const std::exception&) {
+// The SHA-256 in the record of a file in the cache; empty if there is none, or if it is damaged.
+std::string recorded_in(const fs::path& record) try {
+  const std::string text = read_file(record, kRecordBegin.size() + kSha256Digits + 1);
+  const std::size_t end = text.find_first_not_of(kHexDigits, kRecordBegin.size());
+  if (!text.starts_with(kRecordBegin) || end != kRecordBegin.size() + kSha256Digits ||
+      !text.ends_with('\n'))
     return "";
-  }
-
-  // Creates the folder, waits until no other process is fetching this file, and removes what
-  // killed ones left. On file systems without locks, goes on without one.
-  void lock(Log& log) {
-    make_folders(file_.parent_path());
-    descriptor_ = Descriptor(
-        ::open(record_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
-    if (descriptor_.number() < 0) fail_to_write(record_, errno);
-    for (bool is_told = false; ::flock(descriptor_.number(), LOCK_EX | LOCK_NB) != 0;
-         is_told = true) {
-      if (errno != EWOULDBLOCK && errno != EINTR) return;
-      if (!is_told) log.info("Waiting for another process that is downloading the same file.");
-      std::this_thread::sleep_for(kLookAgain);
-    }
-    remove_leftovers_of(file_);
-  }
-
-  // Writes in place, because the lock is on this file.
-  void record(const std::string& hash) const {
-    const std::string text = std::string(kRecordBegin) + hash + "\n";
-    if (::ftruncate(descriptor_.number(), 0) != 0) fail_to_write(record_, errno);
-    ::lseek(descriptor_.number(), 0, SEEK_SET);
-    write_all(descriptor_.number(), text, record_);
-    if (::fsync(descriptor_.number()) != 0) fail_to_write(record_, errno);
-  }
-
- private:
-  fs::path file_, record_;
-  Descriptor descriptor_;  // of the record, on which the lock is held
-};
-
-// The digits that the file's SHA-256 must begin with, and where they were given.
-struct Expected {
-  std::string digits;  // empty: not given, any hash is allowed
-  std::string source;
-
-  bool allows(const std::string& hash) const { return hash.starts_with(digits); }
-};
-
-Expected expected_of(const FetchRequest& request) {
-  if (!request.sha256.empty()) return {request.sha256, "--weights-sha256"};
-  return {digits_in_name(file_name_of_url(request.url)), "its file name"};
+  return text.substr(kRecordBegin.size(), kSha256Digits);
+} catch (const std::exception&) {
+  return "";
 }
 
-// True if the cache has the file, undamaged and with the expected hash. Logs the result, except for
-// a missing file.
-bool is_in_cache(const CacheEntry& entry, const Expected& expected, Log& log) {
-  const std::string recorded = entry.recorded();
-  if (recorded.empty() || !is_there(entry.file())) return false;
-  std::string hash;
-  try {
-    hash = sha256_of_file(entry.file());
-  } catch (const std::system_error&) {
+// Creates the record of a file and its folder, waits until no other process has it locked, and
+// removes what killed ones left. On file systems without locks, goes on without one.
+Descriptor locked(const fs::path& file, const fs::path& record, Log& log) {
+  make_folders(record.parent_path());
+  Descriptor descriptor(
+      ::open(record.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  if (descriptor.number() < 0) fail_to_write(record, errno);
+  for (bool is_logged = false; ::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0;
+       is_logged = true) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return descriptor;
+    if (!is_logged) log.info("Waiting for another process that is downloading the same file.");
+    std::this_thread::sleep_for(kLookAgain);
   }
-  const std::string place = "The file in the cache, " + quoted_path(entry.file()) + ", ";
-  if (hash != recorded) {
-    log.info(place + "is damaged. It is downloaded again.");
-    return false;
-  }
-  if (!expected.allows(hash)) {
-    log.info(place + "does not match " + expected.source + ". It is downloaded again.");
-    return false;
-  }
-  log.info("Already in the cache: " + quoted_path(entry.file()));
-  return true;
+  remove_leftovers_of(file);
+  return descriptor;
 }
 
-// Takes what arrives of the file, and shows progress: on a terminal in a live line, otherwise in a
+// Writes what arrives of the file, and shows progress: on a terminal in a live line, otherwise in a
 // log line every half minute.
 class Arrival {
  public:
   Arrival(const FetchRequest& request, const fs::path& file, Log& log)
       : request_(request), path_(file), log_(log) {}
 
-  void take(const HttpBody& body, std::string_view bytes) {
+  void add(const HttpBody& body, std::string_view bytes) {
     if (!file_) begin(body);
     size_ += bytes.size();
     check_size(size_);
     if (!bytes.empty()) file_->write(bytes);
     const double now = watch_.seconds();
-    if (now - last_told_ >= kTellSeconds) {
+    if (now - last_shown_ >= kShowSeconds) {
       log_.progress(progress_text());
-      last_told_ = now;
+      last_shown_ = now;
     }
-    if (now - last_noted_ >= kNoteSeconds) {
+    if (now - last_logged_ >= kLogSeconds) {
       log_.milestone(progress_text());
-      last_noted_ = now;
+      last_logged_ = now;
     }
   }
 
-  // Syncs the file, which still has a temporary name, and returns its SHA-256.
-  std::string finish() {
+  // The file, synced, which still has a temporary name.
+  DurableFile finish() {
     const double seconds = watch_.seconds();
     if (size_ == 0)
       throw Error(ErrorCode::kFailedToDownloadFiles,
                   "'" + request_.url + "' cannot be used: it is an empty file. Check the URL.");
     file_->finish();
-    log_.info("Fetched " + size_text(size_) + " in " + duration_text(seconds));
-    try {
-      return sha256_of_file(file_->temporary_path());
-    } catch (const std::system_error& fault) {
-      fail_to_write(path_, fault.code().value());
-    }
+    log_.info("Fetched " + bytes_text(size_) + " in " + duration_text(seconds));
+    return *std::move(file_);
   }
-
-  void commit() { file_->commit(); }
 
  private:
   void begin(const HttpBody& body) {
@@ -241,10 +156,16 @@ class Arrival {
            "Download it yourself and give its path.");
     total_ = body.size.value_or(0);
     check_size(total_);
-    check_space();
+    std::error_code fault;
+    const fs::space_info space = fs::space(path_.parent_path(), fault);
+    if (!fault && space.available < total_)
+      throw Error(ErrorCode::kFailedToWriteOutputs,
+                  "'" + request_.url + "' cannot be downloaded: it needs " + bytes_text(total_) +
+                      " in " + quoted_path(path_.parent_path()) + ", where " +
+                      bytes_text(space.available) + " are free. Free some space there.");
     file_.emplace(path_);
     log_.info("Downloading '" + request_.url + "'" +
-              (total_ > 0 ? " (" + size_text(total_) + ")" : "") + " to " +
+              (total_ > 0 ? " (" + bytes_text(total_) + ")" : "") + " to " +
               quoted_path(path_.parent_path()));
     watch_.lap();
   }
@@ -253,26 +174,16 @@ class Arrival {
     if (size <= request_.max_bytes) return;
     fail(request_.url,
          "it has " + (total_ > 0 ? grouped(static_cast<long long>(total_)) + " bytes, " : "") +
-             "more than the " + size_text(request_.max_bytes) + " allowed for weights",
+             "more than the " + bytes_text(request_.max_bytes) + " allowed for weights",
          "Check the URL.");
-  }
-
-  void check_space() const {
-    std::error_code fault;
-    const fs::space_info space = fs::space(path_.parent_path(), fault);
-    if (fault || space.available >= total_) return;
-    throw Error(ErrorCode::kFailedToWriteOutputs,
-                "'" + request_.url + "' cannot be downloaded: it needs " + size_text(total_) +
-                    " in " + quoted_path(path_.parent_path()) + ", where " +
-                    size_text(space.available) + " are free. Free some space there.");
   }
 
   std::string progress_text() const {
     const double seconds = watch_.seconds();
     const double rate = seconds > 0 ? static_cast<double>(size_) / seconds : 0;
-    std::string text = "Fetched " + size_text(size_);
-    if (total_ > 0) text += " of " + size_text(total_);
-    text += ", " + size_text(static_cast<std::uint64_t>(rate)) + "/s";
+    std::string text = "Fetched " + bytes_text(size_);
+    if (total_ > 0) text += " of " + bytes_text(total_);
+    text += ", " + bytes_text(rate) + "/s";
     if (total_ > size_ && rate > 0)
       text += ", " + duration_text(static_cast<double>(total_ - size_) / rate) + " left";
     return text;
@@ -284,23 +195,14 @@ class Arrival {
   std::optional<DurableFile> file_;
   std::uint64_t size_ = 0, total_ = 0;  // a total of 0: unknown
   Stopwatch watch_;
-  double last_told_ = 0, last_noted_ = 0;  // seconds of `watch_`
+  double last_shown_ = 0, last_logged_ = 0;  // seconds of `watch_`
 };
-
-void check_redirect(const std::string& first, const std::string& from, const std::string& to) {
-  std::string fault = fault_of_url(to);
-  if (fault.empty() && is_plain_http(to) && !is_plain_http(from))
-    fault = "http:// is not encrypted";
-  if (!fault.empty())
-    fail(first, "it redirects to '" + to + "', which is not followed (" + fault + ")",
-         "Give the URL of the file itself.");
-}
 
 // Makes one attempt, following redirects.
 HttpAnswer attempt(HttpClient& client, const FetchRequest& request, Arrival& arrival) {
   HttpCall call{
       .url = request.url,
-      .receive = [&](const HttpBody& body, std::string_view bytes) { arrival.take(body, bytes); },
+      .receive = [&](const HttpBody& body, std::string_view bytes) { arrival.add(body, bytes); },
       .timeout_s = 0,
       .stall_s = request.stall_s};
   for (int num_redirects = 0;;) {
@@ -310,20 +212,25 @@ HttpAnswer attempt(HttpClient& client, const FetchRequest& request, Arrival& arr
     if (++num_redirects > kMaxRedirects)
       fail(request.url, "it goes through more than " + std::to_string(kMaxRedirects) + " redirects",
            "Check the URL.");
-    check_redirect(request.url, call.url, answer.location);
-    call.url = answer.location;
+    const std::string& to = answer.location;
+    std::string fault = fault_of_url(to);
+    if (fault.empty() && is_plain_http(to) && !is_plain_http(call.url))
+      fault = "http:// is not encrypted";
+    if (!fault.empty())
+      fail(request.url, "it redirects to '" + to + "', which is not followed (" + fault + ")",
+           "Give the URL of the file itself.");
+    call.url = to;
   }
 }
 
-// Fetches the file whole, in a few attempts.
-void fetch(const FetchRequest& request, std::optional<Arrival>& arrival, const fs::path& file,
-           Log& log) {
+// Fetches the file whole, in a few attempts. It still has a temporary name.
+DurableFile fetch(const FetchRequest& request, const fs::path& file, Log& log) {
   HttpClient client;
   double pause = kFirstPause;
   for (int num_attempts = 1;; ++num_attempts) {
-    arrival.emplace(request, file, log);
-    const HttpAnswer answer = attempt(client, request, *arrival);
-    if (answer.status == 200) return;
+    Arrival arrival(request, file, log);
+    const HttpAnswer answer = attempt(client, request, arrival);
+    if (answer.status == 200) return arrival.finish();
     if (!answer.may_pass) fail(request.url, failure_text(answer), "Check the URL.");
     const double wait = std::max(pause, answer.retry_after_s);
     if (num_attempts == kMaxAttempts || wait > kLongestPause)
@@ -335,38 +242,64 @@ void fetch(const FetchRequest& request, std::optional<Arrival>& arrival, const f
   }
 }
 
-void check_hash(const FetchRequest& request, const Expected& expected, const std::string& hash) {
-  if (expected.allows(hash)) return;
-  const std::string advice = request.sha256.empty()
-                                 ? "If these digits are not a hash, give the full one to `kiln "
-                                   "init-model --weights-sha256`."
-                                 : "Check the URL and the hash.";
-  throw Error(ErrorCode::kFailedToDownloadFiles,
-              "The file from '" + request.url + "' has the SHA-256 " + hash + ", but " +
-                  expected.source + " says " + expected.digits +
-                  ": it is damaged or a different file, and was removed. " + advice);
-}
-
+// A file is whole in the cache once it has its name, which begins with a hash of the URL. Beside it
+// is a record of the SHA-256 that it was fetched with, which is also its lock:
+//
+//   1a2b3c4d-resnet50-0676ba61.pth
+//   1a2b3c4d-resnet50-0676ba61.pth.fetch
 fs::path file_in_cache(const FetchRequest& request, const fs::path& folder, Log& log) {
-  const Expected expected = expected_of(request);
-  CacheEntry entry(folder, request.url);
-  const std::string known = entry.recorded();
+  const std::string name = file_name_of_url(request.url);
+  const fs::path file = folder / (sha256_of(request.url).substr(0, kUrlDigits) + "-" + name);
+  const fs::path record = file.string() + ".fetch";
+  // The digits that its SHA-256 must begin with; empty: they are not known.
+  const bool is_given = !request.sha256.empty();
+  const std::string digits = is_given ? request.sha256 : digits_in_name(name);
+  const std::string source = is_given ? "--weights-sha256" : "its file name";
+  const auto is_in_cache = [&](const std::string& recorded) {
+    if (recorded.empty() || !is_there(file)) return false;
+    std::string hash;
+    try {
+      hash = sha256_of_file(file);
+    } catch (const std::system_error&) {
+    }
+    const bool is_right = hash == recorded && hash.starts_with(digits);
+    log.info(is_right ? "Already in the cache: " + quoted_path(file)
+                      : "The file in the cache, " + quoted_path(file) + ", " +
+                            (hash != recorded ? "is damaged" : "does not match " + source) +
+                            ". It is downloaded again.");
+    return is_right;
+  };
+  const std::string known = recorded_in(record);
   // Checked without the lock, which a read-only cache does not allow.
-  if (is_in_cache(entry, expected, log)) return entry.file();
-  entry.lock(log);
-  const bool has_changed = entry.recorded() != known;  // by another process
-  if (has_changed && is_in_cache(entry, expected, log)) return entry.file();
-  std::optional<Arrival> arrival;
-  fetch(request, arrival, entry.file(), log);
-  const std::string hash = arrival->finish();
-  check_hash(request, expected, hash);
-  // If the process is killed in between, an earlier file does not match and is not used.
-  entry.record(hash);
-  arrival->commit();
+  if (is_in_cache(known)) return file;
+  const Descriptor lock = locked(file, record, log);
+  // Another process may have fetched it meanwhile.
+  if (const std::string now = recorded_in(record); now != known && is_in_cache(now)) return file;
+  DurableFile fetched = fetch(request, file, log);
+  std::string hash;
+  try {
+    hash = sha256_of_file(fetched.temporary_path());
+  } catch (const std::system_error& fault) {
+    fail_to_write(file, fault.code().value());
+  }
+  if (!hash.starts_with(digits))
+    throw Error(ErrorCode::kFailedToDownloadFiles,
+                "The file from '" + request.url + "' has the SHA-256 " + hash + ", but " + source +
+                    " says " + digits + ": it is damaged or a different file, and was removed. " +
+                    (is_given ? "Check the URL and the hash."
+                              : "If these digits are not a hash, give the full one to `kiln "
+                                "init-model --weights-sha256`."));
+  // If the process is killed in between, an earlier file does not match and is not used. Written in
+  // place, because the lock is on this file.
+  if (::ftruncate(lock.number(), 0) != 0) fail_to_write(record, errno);
+  ::lseek(lock.number(), 0, SEEK_SET);
+  write_all(lock.number(), std::string(kRecordBegin) + hash + "\n", record);
+  if (::fsync(lock.number()) != 0) fail_to_write(record, errno);
+  fetched.commit();
   log.info("SHA-256 " + hash +
-           (expected.digits.empty() ? ", not verified: `kiln init-model --weights-sha256` does that"
-                                    : ", matches " + expected.source));
-  return entry.file();
+           (digits.empty() ? ", not verified: `kiln init-model --weights-sha256` does that"
+                           : ", matches " + source));
+  return file;
 }
 
 }  // namespace
@@ -376,7 +309,7 @@ std::string digits_in_name(const std::string& file_name) {
   const std::size_t end = dash == file_name.npos ? dash : file_name.find('.', dash);
   if (end == file_name.npos || end - dash != kNameDigits + 1) return "";
   std::string digits = file_name.substr(dash + 1, kNameDigits);
-  if (digits.find_first_not_of("0123456789abcdef") != digits.npos) return "";
+  if (digits.find_first_not_of(kHexDigits) != digits.npos) return "";
   const bool is_number = digits.find_first_not_of("0123456789") == digits.npos;
   const bool is_date = is_number && (digits.starts_with("19") || digits.starts_with("20"));
   return is_date ? "" : digits;
@@ -385,30 +318,17 @@ std::string digits_in_name(const std::string& file_name) {
 fs::path fetch_file(const FetchRequest& request, Log& log) {
   const std::string fault = fault_of_url(request.url);
   if (!fault.empty()) fail(request.url, fault, "Check the URL.");
-  const fs::path folder = cache_folder();
+  const fs::path cache = user_cache_folder();
+  if (cache.empty())
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                "There is no cache folder for downloaded weights: set XDG_CACHE_HOME to a folder.");
   try {
-    return file_in_cache(request, folder, log);
+    return file_in_cache(request, cache / "kiln" / "weights", log);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kFailedToWriteOutputs) throw;
     throw Error(error.code(),
                 error.message() + " It is for downloaded weights; set XDG_CACHE_HOME to move it.");
   }
-}
-
-static void check_file(const std::string& path, const std::string& sha256) {
-  std::string found;
-  try {
-    found = sha256_of_file(path);
-  } catch (const std::system_error& fault) {
-    throw Error(ErrorCode::kInvalidModelDirectory,
-                std::string("The weights cannot be checked against --weights-sha256: ") +
-                    fault.what() + ". Check --weights.");
-  }
-  if (found == sha256) return;
-  throw Error(ErrorCode::kInvalidModelDirectory,
-              "The weights file " + quoted_path(path) + " has the SHA-256 " + found +
-                  ", but --weights-sha256 is " + sha256 +
-                  ": it is damaged or a different file. Check both.");
 }
 
 std::string resolve_weights(const std::string& weights, const std::string& sha256,
@@ -425,7 +345,20 @@ std::string resolve_weights(const std::string& weights, const std::string& sha25
     return fetch_file({.url = file, .sha256 = sha256, .max_bytes = kMaxStateDictBytes}, log)
                .string() +
            (part.empty() ? "" : "#" + part);
-  if (!sha256.empty() && is_there(file)) check_file(file, sha256);
+  if (sha256.empty() || !is_there(file)) return weights;
+  std::string found;
+  try {
+    found = sha256_of_file(file);
+  } catch (const std::system_error& fault) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                std::string("The weights cannot be checked against --weights-sha256: ") +
+                    fault.what() + ". Check --weights.");
+  }
+  if (found != sha256)
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "The weights file " + quoted_path(file) + " has the SHA-256 " + found +
+                    ", but --weights-sha256 is " + sha256 +
+                    ": it is damaged or a different file. Check both.");
   return weights;
 }
 

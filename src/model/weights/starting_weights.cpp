@@ -76,15 +76,6 @@ std::string head_prefix(const ImageModel& model) {
   return weight.substr(0, weight.rfind('.') + 1);
 }
 
-// For files of older versions: adds a zero for each num_batches_tracked that `stored` lacks.
-void add_missing_batch_counts(StateDict& stored, const ImageModel& model) {
-  std::unordered_set<std::string> names;  // copies, as `stored` grows
-  for (const StoredTensor& tensor : stored) names.insert(tensor.name);
-  for (const NamedTensor& sample : model.state())
-    if (sample.name.ends_with(".num_batches_tracked") && !names.contains(sample.name))
-      stored.push_back({sample.name, DType::kInt64, {}, std::string(sizeof(std::int64_t), '\0')});
-}
-
 }  // namespace
 
 StateDict to_state_dict(const ImageModel& model) {
@@ -316,23 +307,16 @@ void require_weights_of(const ImageModel& model, const std::string& name,
 }
 
 // A linear layer; its tensors are undefined if there is none.
-struct Layer {
+struct LinearLayer {
   at::Tensor weight, bias;
 
   bool is_whole() const {
     return weight.defined() && bias.defined() && weight.dim() == 2 && bias.dim() == 1 &&
            weight.size(0) == bias.size(0);
   }
-  bool has_sizes_of(const Layer& other) const {
-    return is_whole() && weight.sizes() == other.weight.sizes();
-  }
-  void copy_from(const Layer& other) const {
-    weight.copy_(other.weight);
-    bias.copy_(other.bias);
-  }
   // Copies row rows[i] of `other` to row i, unless that is kFreshRow. Returns false, without
   // copying anything, if the layers have different numbers of inputs.
-  bool copy_rows(const Layer& other, const std::vector<std::int64_t>& rows) const {
+  bool copy_rows(const LinearLayer& other, const std::vector<std::int64_t>& rows) const {
     if (other.weight.size(1) != weight.size(1)) return false;
     for (std::size_t to = 0; to < rows.size(); ++to) {
       if (rows[to] == kFreshRow) continue;
@@ -346,8 +330,8 @@ struct Layer {
 
 // Returns the layer of the tensors `prefix` + "weight" and "bias", ignoring those that are not
 // floating-point.
-Layer layer_of(const std::vector<NamedTensor>& state, const std::string& prefix) {
-  Layer layer;
+LinearLayer layer_of(const std::vector<NamedTensor>& state, const std::string& prefix) {
+  LinearLayer layer;
   for (const NamedTensor& item : state) {
     if (!item.tensor.is_floating_point()) continue;
     if (item.name == prefix + "weight") layer.weight = item.tensor;
@@ -357,7 +341,7 @@ Layer layer_of(const std::vector<NamedTensor>& state, const std::string& prefix)
 }
 
 // Combines two consecutive linear layers into one. Returns no layer if they do not fit.
-Layer one_layer_of(const Layer& first, const Layer& second) {
+LinearLayer one_layer_of(const LinearLayer& first, const LinearLayer& second) {
   if (!second.is_whole() || second.weight.size(1) != first.weight.size(0)) return {};
   const auto wide = [](const at::Tensor& tensor) { return tensor.to(at::kDouble); };
   return {wide(second.weight).mm(wide(first.weight)).to(at::kFloat),
@@ -366,8 +350,8 @@ Layer one_layer_of(const Layer& first, const Layer& second) {
 
 class Loading {
  public:
-  Loading(ImageModel& model, WeightSource& source)
-      : model_(model), head_(head_prefix(model)), source_(source), state_(model.state()) {}
+  Loading(const ImageModel& model, WeightSource& source)
+      : head_(head_prefix(model)), source_(source), state_(model.state()) {}
 
   std::string run(const std::vector<std::string>& classes) {
     const at::NoGradGuard no_grad;
@@ -375,7 +359,13 @@ class Loading {
     std::vector<NamedTensor> targets;
     for (const NamedTensor& item : state_)
       if (!is_last(item.name)) targets.push_back(item);
-    add_missing_batch_counts(backbone_, model_);
+    // Files of older versions lack batch counts.
+    std::unordered_set<std::string> names;  // copies, as the list grows
+    for (const StoredTensor& tensor : backbone_) names.insert(tensor.name);
+    for (const NamedTensor& item : state_)
+      if (item.name.ends_with(".num_batches_tracked") && !names.contains(item.name))
+        backbone_.push_back(
+            {item.name, DType::kInt64, {}, std::string(sizeof(std::int64_t), '\0')});
     load_tensors(targets, backbone_, source_.where);
     num_taken_ = targets.size();
     return text(load_last_layers(classes));
@@ -408,18 +398,18 @@ class Loading {
     }
   }
 
-  Layer source_layer(const std::string& prefix) const {
+  LinearLayer source_layer(const std::string& prefix) const {
     std::vector<NamedTensor> found;
     for (const StoredTensor& tensor : last_)
       if (tensor.name.starts_with(prefix)) found.push_back({tensor.name, view_of(tensor)});
-    const Layer layer = layer_of(found, prefix);
-    return layer.is_whole() ? layer : Layer{};
+    const LinearLayer layer = layer_of(found, prefix);
+    return layer.is_whole() ? layer : LinearLayer{};
   }
 
   std::string load_last_layers(const std::vector<std::string>& classes) {
-    const Layer own = layer_of(state_, head_),
-                own_out = layer_of(state_, std::string(kOutputLayer));
-    const Layer head = source_layer(head_), out = source_layer(std::string(kOutputLayer));
+    const LinearLayer own = layer_of(state_, head_),
+                      own_out = layer_of(state_, std::string(kOutputLayer));
+    const LinearLayer head = source_layer(head_), out = source_layer(std::string(kOutputLayer));
     if (!head.is_whole()) {
       fresh_ = {own, own_out};
       return "the last layer is fresh, since the weights have none";
@@ -430,13 +420,14 @@ class Loading {
       });
       return load_rows(own, has_out ? one_layer_of(head, out) : head, classes);
     }
-    if (!head.has_sizes_of(own)) {
+    if (head.weight.sizes() != own.weight.sizes()) {
       fresh_ = {own, own_out};
       return "the last layer is fresh, since the weights have " +
              std::to_string(head.weight.size(0)) + " outputs instead of " +
              std::to_string(own.weight.size(0));
     }
-    own.copy_from(head);
+    own.weight.copy_(head.weight);
+    own.bias.copy_(head.bias);
     num_taken_ += 2;
     if (!own_out.is_whole())
       return out.is_whole() ? "the output layer is not loaded, since it is for other classes" : "";
@@ -445,7 +436,7 @@ class Loading {
     return "the output layer is fresh";
   }
 
-  std::string load_rows(const Layer& own, const Layer& theirs,
+  std::string load_rows(const LinearLayer& own, const LinearLayer& theirs,
                         const std::vector<std::string>& classes) {
     if (!theirs.is_whole()) {
       fresh_ = {own};
@@ -461,33 +452,27 @@ class Loading {
     return match.text;
   }
 
-  // The names of the tensors of fresh layers, such as "fc.weight".
-  std::vector<std::string> fresh_names() const {
-    std::vector<std::string> names;
-    for (const NamedTensor& item : state_)
-      for (const Layer& layer : fresh_)
-        if (layer.is_whole() &&
-            (item.tensor.is_same(layer.weight) || item.tensor.is_same(layer.bias)))
-          names.push_back(torchvision_name(item.name));
-    return names;
-  }
-
   std::string text(const std::string& last) const {
     std::string all = formatted("%zu of %zu tensors from '%s' (%s)", num_taken_, state_.size(),
                                 source_.where.c_str(), source_.kind.c_str());
-    if (const auto fresh = fresh_names(); !fresh.empty()) all += "; fresh: " + joined(fresh, ", ");
+    std::vector<std::string> fresh;  // the names of the tensors of fresh layers
+    for (const NamedTensor& item : state_)
+      for (const LinearLayer& layer : fresh_)
+        if (layer.is_whole() &&
+            (item.tensor.is_same(layer.weight) || item.tensor.is_same(layer.bias)))
+          fresh.push_back(torchvision_name(item.name));
+    if (!fresh.empty()) all += "; fresh: " + joined(fresh, ", ");
     if (!last.empty()) all += "; " + last;
     all += listing("not loaded", left_out_);
     return all;
   }
 
-  ImageModel& model_;
   std::string head_;  // "model.fc."
   WeightSource& source_;
   std::vector<NamedTensor> state_;
   StateDict backbone_, last_;
   std::vector<std::string> left_out_;
-  std::vector<Layer> fresh_;
+  std::vector<LinearLayer> fresh_;
   std::size_t num_taken_ = 0;
 };
 

@@ -31,104 +31,52 @@ constexpr std::uint64_t kMaxText = 1 << 16;
 constexpr std::uint64_t kMaxLabelMap = 64 << 20;
 constexpr std::uint64_t kMaxFacts = 16 << 20;  // Hugging Face's JSON, which may name all classes
 
-[[noreturn]] void fail_packed(const fs::path& file, const std::string& fault) {
-  throw Error(ErrorCode::kInvalidModelDirectory,
-              "The packed model " + quoted_path(file) + " cannot be used: " + fault +
-                  ". Give the model.tar.gz of a training job, or the folder with its files.");
-}
-
-// Scans the tar again for each file, because a list of all its names could take much memory.
-class PackedFiles {
- public:
-  explicit PackedFiles(const fs::path& path) : path_(path), packed_(open_packed_model(path)) {}
-
-  std::string where(std::string_view name) const {
-    return path_.string() + ":" + packed_.folder + std::string(name);
-  }
-
-  // Returns a file's contents; empty if there is none. If several entries have the name, the last
-  // one counts, as in tar itself.
-  std::optional<std::string> find(std::string_view name, std::uint64_t most) const {
-    const std::string wanted = packed_.folder + std::string(name);
-    std::optional<ArchiveMember> found;
-    list_tar(packed_.file, [&](std::string_view entry, const ArchiveMember& member) {
-      if (entry == wanted) found = member;
-    });
-    if (!found) return std::nullopt;
-    if (found->size > most)
-      fail_packed(path_, "its " + wanted + " is larger than " + std::to_string(most) + " bytes");
-    std::string bytes = packed_.file.bytes_at(found->offset, found->size);
-    if (bytes.size() < found->size) fail_packed(path_, "it was truncated while being read");
-    return bytes;
-  }
-
-  std::string read(std::string_view name, std::uint64_t most) const {
-    std::optional<std::string> bytes = find(name, most);
-    if (!bytes) fail_packed(path_, "it has no " + packed_.folder + std::string(name));
-    return std::move(*bytes);
-  }
-
- private:
-  fs::path path_;
-  PackedModel packed_;
-};
-
-std::vector<std::string> read_labels(const fs::path& file, const PackedFiles& files,
-                                     int num_classes) {
-  const std::optional<std::string> csv = files.find(kLabelMapFile, kMaxLabelMap);
-  if (!csv) return {};
-  std::vector<std::string> labels = parse_label_map(*csv);
-  if (labels.size() != static_cast<std::size_t>(num_classes))
-    fail_packed(file, "its " + std::string(kLabelMapFile) + " has " +
-                          std::to_string(labels.size()) + " labels for " +
-                          std::to_string(num_classes) + " classes");
-  return labels;
-}
-
-ModelDirectory read_directory(const fs::path& file) {
-  const PackedFiles files(file);
-  const DirectoryMeta meta =
-      parse_directory_meta(files.read(kMetaFile, kMaxText), files.where(kMetaFile));
-  if (meta.type != "ModelDirectory")
-    fail_packed(file, "it is of type '" + meta.type.substr(0, 100) + "'");
-  ModelDirectory directory;
-  directory.spec =
-      parse_model_spec(files.read(meta.model_spec, kMaxText), files.where(meta.model_spec));
-  directory.state = read_state_dict(files.read(directory.spec.model_file, kMaxStateDictBytes));
-  require_finite(directory.state);
-  if (directory.spec.num_classes)
-    directory.labels = read_labels(file, files, *directory.spec.num_classes);
-  if (const auto pixels = files.find(kPreprocessingFile, kMaxText))
-    directory.preprocessing = parse_preprocessing(*pixels, files.where(kPreprocessingFile));
-  if (const auto seen = files.find(kSeenImagesFile, kMaxSeenImages))
-    directory.seen_images = parse_seen_images(*seen, files.where(kSeenImagesFile));
-  return directory;
-}
-
-// Whether a regular file is a tar or compressed. Throws std::system_error if it cannot be read.
-bool is_packed(const fs::path& file) {
-  const OpenFile open(file);
-  return is_compressed(open) || is_tar(open);
-}
-
 // Reads what training needs of a model directory packed in a tar file, compressed or not, as
-// SageMaker packs what a job leaves in /opt/ml/model: all but its calibration. The
-// files may be at the top of the tar or in a folder there. Reads an uncompressed tar in place; a
-// compressed one is first unpacked to the folder for temporary files. Throws Error
-// kInvalidModelDirectory.
-ModelDirectory read_packed_model(const fs::path& file) {
+// SageMaker packs what a job leaves in /opt/ml/model: all but its calibration. The files may be at
+// the top of the tar or in a folder there. Throws Error kInvalidModelDirectory.
+ModelDirectory read_packed_model(const fs::path& path) {
+  std::string fault;
   try {
-    return read_directory(file);
-  } catch (const ArchiveFault& fault) {
-    fail_packed(file, fault.what());
-  } catch (const FormatFault& fault) {
-    fail_packed(file, fault.what());
-  } catch (const SpoolFault& fault) {
-    fail_packed(file, std::string("it must be unpacked, and ") + fault.what() +
-                          "; set TMPDIR to a folder with more space");
-  } catch (const std::system_error& fault) {
-    fail_packed(file, fault.code().message());
+    const PackedModel packed = open_packed_model(path);
+    const auto where = [&](std::string_view name) {
+      return path.string() + ":" + packed.folder + std::string(name);
+    };
+    const auto read = [&](std::string_view name, std::uint64_t most) {
+      std::optional<std::string> bytes = packed.find(name, most);
+      if (!bytes) throw ArchiveFault("it has no " + packed.folder + std::string(name));
+      return *std::move(bytes);
+    };
+    const DirectoryMeta meta = parse_directory_meta(read(kMetaFile, kMaxText), where(kMetaFile));
+    if (meta.type != "ModelDirectory")
+      throw FormatFault("it is of type '" + meta.type.substr(0, 100) + "'");
+    ModelDirectory directory;
+    directory.spec = parse_model_spec(read(meta.model_spec, kMaxText), where(meta.model_spec));
+    directory.state = read_state_dict(read(directory.spec.model_file, kMaxStateDictBytes));
+    require_finite(directory.state);
+    if (const std::optional<int> classes = directory.spec.num_classes)
+      if (const auto csv = packed.find(kLabelMapFile, kMaxLabelMap)) {
+        directory.labels = parse_label_map(*csv);
+        if (std::ssize(directory.labels) != *classes)
+          throw FormatFault("its " + std::string(kLabelMapFile) + " has " +
+                            std::to_string(directory.labels.size()) + " labels for " +
+                            std::to_string(*classes) + " classes");
+      }
+    if (const auto pixels = packed.find(kPreprocessingFile, kMaxText))
+      directory.preprocessing = parse_preprocessing(*pixels, where(kPreprocessingFile));
+    if (const auto seen = packed.find(kSeenImagesFile, kMaxSeenImages))
+      directory.seen_images = parse_seen_images(*seen, where(kSeenImagesFile));
+    return directory;
+  } catch (const SpoolFault& failure) {
+    fault = std::string("it must be unpacked, and ") + failure.what() +
+            "; set TMPDIR to a folder with more space";
+  } catch (const std::system_error& failure) {
+    fault = failure.code().message();
+  } catch (const std::runtime_error& failure) {
+    fault = failure.what();
   }
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "The packed model " + quoted_path(path) + " cannot be used: " + fault +
+                  ". Give the model.tar.gz of a training job, or the folder with its files.");
 }
 
 using Json = nlohmann::json;
@@ -165,14 +113,6 @@ std::string unwrapped(std::string_view name) {
     if (!is_wrapper) own.append(part).append(".");
     name.remove_prefix(dot + 1);
   }
-}
-
-// A counter of a wrapper, or of BatchNorm in a form that a network does not have: averaged, say.
-bool is_useless_counter(const StoredTensor& tensor) {
-  const std::string_view name = tensor.name;
-  const std::string_view last = name.substr(name.rfind('.') + 1);
-  return last == "n_averaged" || (last == "num_batches_tracked" &&
-                                  (tensor.dtype != DType::kInt64 || !tensor.shape.empty()));
 }
 
 // Keeps the tensors whose names begin with `prefix` and a dot, without that. False: it is empty, or
@@ -259,19 +199,6 @@ std::vector<std::string> classes_in(const Json& facts) try {
   return {};
 }
 
-// Sets the classes and the normalization from the first line of a run's record. What is missing or
-// malformed stays unknown, because the weights can be used without it.
-void add_facts_of_record(std::string_view record, WeightSource& source) {
-  try {
-    const Json start = parse_json(first_line(record));
-    if (!start.is_object() || !start.contains("data") || !start["data"].is_object()) return;
-    const Json& data = start["data"];
-    source.classes = classes_in(data);
-    source.normalization = normalization_in(data);
-  } catch (const JsonFault&) {  // both stay unknown
-  }
-}
-
 // The images that a checkpoint's run has read, as run/checkpoint/image_hashes.h packs them: an
 // index and a hash each.
 SeenImages seen_by(const StateDict& tensors) {
@@ -308,7 +235,16 @@ WeightSource weights_of_checkpoint(const fs::path& path) {
     if (has_averages)
       source.kind += ", without a finished epoch: the weights themselves, not their --ema average";
   }
-  add_facts_of_record(checkpoint.record, source);
+  // What is missing or malformed in the first line of its record stays unknown, because the weights
+  // can be used without it.
+  try {
+    const Json start = parse_json(first_line(checkpoint.record));
+    if (const Json* data = member_of(start, "data"); data != nullptr && data->is_object()) {
+      source.classes = classes_in(*data);
+      source.normalization = normalization_in(*data);
+    }
+  } catch (const JsonFault&) {
+  }
   return source;
 }
 
@@ -317,9 +253,13 @@ bool is_directory_with_model(const fs::path& path) {
 }
 
 // Returns `path` if it is a packed model, or the packed model in the folder `path`. Empty if there
-// is none, or if the folder is a model directory itself.
+// is none, or if the folder is a model directory itself. Throws std::system_error if a file cannot
+// be read.
 fs::path packed_model_at(const fs::path& path) {
-  if (!is_folder(path)) return is_there(path) && is_packed(path) ? path : fs::path();
+  if (is_there(path) && !is_folder(path)) {
+    const OpenFile file(path);
+    return is_compressed(file) || is_tar(file) ? path : fs::path();
+  }
   if (is_directory_with_model(path) || !is_there(path / kPackedName)) return {};
   return path / kPackedName;
 }
@@ -483,7 +423,12 @@ std::string to_own_names(StateDict& state, StateDictParts& parts, std::string_vi
   const auto enter = [&parts](const std::string& name) {
     return parts.taken + (parts.taken.empty() || name.empty() ? "" : ".") + name;
   };
-  std::erase_if(state, is_useless_counter);
+  // Counters of a wrapper, or of BatchNorm in a form that a network does not have: averaged, say.
+  std::erase_if(state, [](const StoredTensor& tensor) {
+    const std::string_view last = std::string_view(tensor.name).substr(tensor.name.rfind('.') + 1);
+    return last == "n_averaged" || (last == "num_batches_tracked" &&
+                                    (tensor.dtype != DType::kInt64 || !tensor.shape.empty()));
+  });
   for (const std::string& prefix : networks_in(state))
     if (!prefix.empty()) parts.names.push_back(enter(prefix));
   const bool is_below = keep_below(state, parts.wanted);
@@ -538,12 +483,12 @@ WeightSource read_weight_source(const std::string& given, std::string_view netwo
   const auto [file, part] = file_and_part(given);
   const fs::path path = file;
   try {
-    const bool is_packed = !packed_model_at(path).empty();
-    if (!part.empty() && (is_packed || is_checkpoint(path)))
+    const bool is_run = is_checkpoint(path);
+    const bool is_model = is_directory_with_model(path) || !packed_model_at(path).empty();
+    if (!part.empty() && (is_run || is_model))
       fail(path, "only a file of state dicts has parts such as #" + part);
-    if (is_checkpoint(path)) return weights_of_checkpoint(path);
-    if (is_packed || is_directory_with_model(path))
-      return weights_of(read_model(path), path.string());
+    if (is_run) return weights_of_checkpoint(path);
+    if (is_model) return weights_of(read_model(path), path.string());
     if (is_folder(path)) {
       refuse_shards(path);
       fail(path, "it is a folder, but not a model directory, since it has no " +
@@ -573,15 +518,6 @@ std::string fingerprint_of(const WeightSource& source) {
 
 constexpr std::size_t kNamedRows = 10;  // classes listed in the log
 
-// The folders of ImageNet's 1,000 classes, n01440764 to n15075141, in the order of everybody's
-// outputs, if `classes` are these; else nothing.
-static std::vector<std::string> imagenets(std::vector<std::string> classes) {
-  constexpr std::uint64_t kPrint = 0xab7f0e47e1f71370;
-  std::ranges::sort(classes);
-  if (content_hash(joined(classes, "\n")) != kPrint) classes.clear();
-  return classes;
-}
-
 static std::string why_fresh(std::int64_t num_classes, std::int64_t num_names,
                              std::int64_t num_rows) {
   std::string text =
@@ -599,12 +535,18 @@ bool ClassRows::any() const {
 
 ClassRows match_classes(const std::vector<std::string>& classes,
                         const std::vector<std::string>& source_classes, std::int64_t num_rows) {
-  if (source_classes.empty() && num_rows == std::ssize(classes))
-    if (const auto sorted = imagenets(classes); !sorted.empty()) {
+  if (source_classes.empty() && num_rows == std::ssize(classes)) {
+    // Of the folders of ImageNet's 1,000 classes, n01440764 to n15075141, in the order of
+    // everybody's outputs.
+    constexpr std::uint64_t kImagenets = 0xab7f0e47e1f71370;
+    std::vector<std::string> sorted = classes;
+    std::ranges::sort(sorted);
+    if (content_hash(joined(sorted, "\n")) == kImagenets) {
       ClassRows match = match_classes(classes, sorted, num_rows);
       match.text += " (ImageNet's folders)";
       return match;
     }
+  }
   if (std::ssize(source_classes) != num_rows)
     return {std::vector<std::int64_t>(classes.size(), kFreshRow),
             why_fresh(std::ssize(classes), std::ssize(source_classes), num_rows)};

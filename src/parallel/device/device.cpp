@@ -56,20 +56,16 @@ std::string needed(const CudaModule* module) {
          cuda_text(module->runtime_version() / 1000 * 1000) + " or newer";
 }
 
-// What libcuda says decides: with CUDA's forward-compatibility package it is newer than the
-// kernel's driver. A driver serves all runtimes of its major version.
-bool too_old(const NvidiaDriver& driver, const CudaModule* module) {
-  return module != nullptr && driver.cuda_version > 0 &&
-         driver.cuda_version / 1000 < module->runtime_version() / 1000;
-}
-
 // Throws unless the driver and this process's device are usable. Loads the GPU module, initializes
 // the CUDA runtime, and tries whether LibTorch has code for this GPU.
 void require_usable(const NvidiaDriver& driver) {
   std::string fault;
   const CudaModule* module = open_cuda_module(&fault);
   const std::string need = needed(module);
-  if (too_old(driver, module))
+  // What libcuda says decides: with CUDA's forward-compatibility package it is newer than the
+  // kernel's driver. A driver serves all runtimes of its major version.
+  if (module != nullptr && driver.cuda_version > 0 &&
+      driver.cuda_version / 1000 < module->runtime_version() / 1000)
     refuse("The NVIDIA driver is too old (" + describe(driver) + ")" + need +
            ": update the driver.");
   if (!driver.library)
@@ -127,10 +123,6 @@ std::string listed(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
-std::string name_of(std::size_t rank, const std::vector<RankDevice>& ranks) {
-  return "rank " + std::to_string(rank) + " on host " + ranks[rank].host;
-}
-
 void add(Problems& problems, const std::string& sentence) {
   problems.add(Error(ErrorCode::kUserError, sentence));
 }
@@ -156,20 +148,6 @@ void find_shared_gpus(const std::vector<RankDevice>& ranks, Problems& problems) 
                       "): set CUDA_VISIBLE_DEVICES so that each rank sees its own GPU or all GPUs "
                       "of the host.");
   }
-}
-
-void find_mixed_kinds(const std::vector<RankDevice>& ranks, Problems& problems) {
-  const auto first = [&](bool cuda) {
-    return std::find_if(ranks.begin(), ranks.end(),
-                        [&](const RankDevice& rank) { return rank.is_cuda == cuda; });
-  };
-  const auto on_gpu = first(true), on_cpu = first(false);
-  if (on_gpu == ranks.end() || on_cpu == ranks.end()) return;
-  const auto number = [&](auto place) {
-    return name_of(static_cast<std::size_t>(place - ranks.begin()), ranks);
-  };
-  add(problems, "The ranks use different kinds of devices: " + number(on_gpu) + " found a GPU, " +
-                    number(on_cpu) + " has no GPU: give every rank a GPU, or use --device cpu.");
 }
 
 // Values from the CUDA driver API (cuda.h), whose ABI is stable by contract.
@@ -200,14 +178,6 @@ std::string kernel_driver_version() {
   std::smatch match;
   return std::regex_search(text, match, std::regex(R"((\d{3,}\.\d+(\.\d+)?))")) ? match[1].str()
                                                                                 : "";
-}
-
-std::string describe_status(void* library, int status) {
-  auto* explain = symbol<int(int, const char**)>(library, "cuGetErrorString");
-  const char* text = nullptr;
-  if (explain != nullptr && explain(status, &text) != 0) text = nullptr;
-  return "the CUDA driver returned error " + std::to_string(status) +
-         (text == nullptr ? "" : " (" + std::string(text) + ")");
 }
 
 // The index of a device is also its handle. cuDeviceGetUuid_v2 distinguishes the MIG instances of a
@@ -265,7 +235,12 @@ void ask_cuda(void* library, int local_rank, NvidiaDriver& driver) {
       driver.uuids.push_back(device_uuid(library, device));
     status = describe_device(library, driver);
   }
-  if (status != 0 && status != kNoDevice) driver.fault = describe_status(library, status);
+  if (status == 0 || status == kNoDevice) return;
+  auto* explain = symbol<int(int, const char**)>(library, "cuGetErrorString");
+  const char* text = nullptr;
+  if (explain != nullptr && explain(status, &text) != 0) text = nullptr;
+  driver.fault = "the CUDA driver returned error " + std::to_string(status) +
+                 (text == nullptr ? "" : " (" + std::string(text) + ")");
 }
 
 }  // namespace
@@ -372,7 +347,14 @@ const CudaModule* open_cuda_module(std::string* fault) {
 Problems find_gpu_problems(const std::vector<RankDevice>& ranks, bool may_share) {
   Problems problems;
   if (!may_share) find_shared_gpus(ranks, problems);
-  find_mixed_kinds(ranks, problems);
+  const auto on_gpu = std::ranges::find(ranks, true, &RankDevice::is_cuda),
+             on_cpu = std::ranges::find(ranks, false, &RankDevice::is_cuda);
+  if (on_gpu == ranks.end() || on_cpu == ranks.end()) return problems;
+  const auto name = [&](auto place) {
+    return "rank " + std::to_string(place - ranks.begin()) + " on host " + place->host;
+  };
+  add(problems, "The ranks use different kinds of devices: " + name(on_gpu) + " found a GPU, " +
+                    name(on_cpu) + " has no GPU: give every rank a GPU, or use --device cpu.");
   return problems;
 }
 

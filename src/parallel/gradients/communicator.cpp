@@ -16,11 +16,6 @@ class LocalCommunicator : public Communicator {
   }
 };
 
-ElementType element_of(const at::Tensor& values) {
-  using enum ElementType;
-  return type_among<ElementType>(values, {kFloat32, kFloat64, kInt64}, "MPI");
-}
-
 class MpiCommunicator : public Communicator {
  public:
   MpiCommunicator(MpiThread& mpi, Lane lane, const char* sum_name)
@@ -43,10 +38,11 @@ class MpiCommunicator : public Communicator {
 
  private:
   Ticket start(CollectiveKind kind, const char* name, const at::Tensor& values) {
+    using enum ElementType;
     if (values.numel() == 0) return MpiThread::kDone;
     return mpi_.start({kind, name, values.data_ptr(), static_cast<std::size_t>(values.numel()),
-                       element_of(values), nullptr, std::make_shared<at::Tensor>(values), lane_,
-                       timeline_});
+                       type_among<ElementType>(values, {kFloat32, kFloat64, kInt64}, "MPI"),
+                       nullptr, std::make_shared<at::Tensor>(values), lane_, timeline_});
   }
 
   MpiThread& mpi_;

@@ -76,13 +76,6 @@ std::array<std::vector<at::Tensor>, 2> kinds_of(const std::vector<NamedTensor>& 
   return kinds;
 }
 
-TensorView bytes_tensor(const char* what, std::size_t rank, const std::string& bytes) {
-  return {formatted("rank.%zu.%s", rank, what),
-          DType::kUInt8,
-          {static_cast<std::int64_t>(bytes.size())},
-          bytes};
-}
-
 }  // namespace
 
 std::vector<NamedTensor> statistics_of(const TrainState& state) {
@@ -120,7 +113,7 @@ SavedMachine saved_machine(const Machine& machine, const World& world) {
           machine.device.is_cuda ? "cuda" : "cpu", world.size(), at::get_num_threads()};
 }
 
-Checkpoints::Checkpoints(Run& run) : run_(run), state_(*run.state), config_(run.plan.checkpoint) {
+Checkpoints::Checkpoints(Run& run) : run_(run), state_(*run.state), config_(run.config.checkpoint) {
   if (run.checkpoint_folder) writer_ = std::make_unique<CheckpointWriter>(*run.checkpoint_folder);
 }
 
@@ -142,11 +135,16 @@ bool Checkpoints::is_due(bool epoch_ended) {
                    (every.epochs > 0 && epochs_ >= every.epochs) ||
                    (every.seconds > 0 && since_.seconds() >= every.seconds);
   if (due && !writer_) return make_writer();
-  if (due && writer_->is_busy()) {
-    skip_while_busy();
-    return false;
-  }
-  return due;
+  if (!due || !writer_->is_busy()) return due;
+  if (!std::exchange(has_warned_, true))
+    run_.console.warning(
+        "A checkpoint was due while the previous one was still being written to '" + config_.path +
+        "', so it is skipped; later ones may be too. Use a faster disk or a longer "
+        "--checkpoint-every.");
+  steps_ = 0;
+  epochs_ = 0;
+  since_ = {};
+  return false;
 }
 
 bool Checkpoints::make_writer() {
@@ -183,23 +181,12 @@ void Checkpoints::keep_best() {
 }
 
 void remove_temporary_checkpoints(Run& run) {
-  const CheckpointConfig& config = run.plan.checkpoint;
+  const CheckpointConfig& config = run.config.checkpoint;
   if (!config.is_temporary) return;
   std::error_code fault;
   if (run.checkpoint_folder) fs::remove_all(config.path, fault);
   if (holds_model_of(best_beside(config), run.log.started()))
     fs::remove_all(best_beside(config), fault);
-}
-
-void Checkpoints::skip_while_busy() {
-  if (!std::exchange(was_told_busy_, true))
-    run_.console.warning(
-        "A checkpoint was due while the previous one was still being written to '" + config_.path +
-        "', so it is skipped; later ones may be too. Use a faster disk or a longer "
-        "--checkpoint-every.");
-  steps_ = 0;
-  epochs_ = 0;
-  since_ = {};
 }
 
 void Checkpoints::warn_of_failure() {
@@ -272,21 +259,19 @@ void Checkpoints::write(const std::string& finished) {
   valid_hashes_ = std::move(valid_hashes);
   state_json_ = format_saved_run(saved_run(finished), ranks);
   record_ = run_.log.record_text();
-  copy_state();
-}
-
-void Checkpoints::copy_state() {
   copy_to_host(tensors_of(state_), copies_);
   best_ = state_.progress.best.weights;
   CheckpointView view{
       .state_json = state_json_, .record = record_, .best_epoch = state_.progress.best.epoch};
   for (const NamedTensor& copy : copies_) view.tensors.push_back(view_of(copy));
-  for (std::size_t rank = 0; rank < statistics_.size(); ++rank)
-    view.tensors.push_back(bytes_tensor("statistics", rank, statistics_[rank]));
-  for (std::size_t rank = 0; rank < train_hashes_.size(); ++rank)
-    view.tensors.push_back(bytes_tensor("train_hashes", rank, train_hashes_[rank]));
-  for (std::size_t rank = 0; rank < valid_hashes_.size(); ++rank)
-    view.tensors.push_back(bytes_tensor("valid_hashes", rank, valid_hashes_[rank]));
+  for (const auto& [what, of_ranks] :
+       {std::pair("statistics", &statistics_), std::pair("train_hashes", &train_hashes_),
+        std::pair("valid_hashes", &valid_hashes_)})
+    for (std::size_t rank = 0; rank < of_ranks->size(); ++rank) {
+      const std::string& bytes = (*of_ranks)[rank];
+      view.tensors.push_back(
+          {formatted("rank.%zu.%s", rank, what), DType::kUInt8, {std::ssize(bytes)}, bytes});
+    }
   for (const NamedTensor& weight : best_) view.best.push_back(view_of(weight));
   writer_->begin(std::move(view));
 }

@@ -46,9 +46,7 @@ class Checkpoints {
   void write(const std::string& finished);
   SavedRank saved_rank() const;
   SavedRun saved_run(const std::string& finished) const;
-  void copy_state();
   void warn_of_failure();
-  void skip_while_busy();
   bool make_writer();  // of temporary checkpoints, when the first is due
 
   Run& run_;
@@ -58,7 +56,7 @@ class Checkpoints {
   Stopwatch since_;
   std::int64_t steps_ = 0;
   int epochs_ = 0;
-  bool was_told_busy_ = false, was_requested_ = false, is_forgone_ = false, cannot_write_ = false;
+  bool has_warned_ = false, was_requested_ = false, is_forgone_ = false, cannot_write_ = false;
   Stopwatch since_best_;
   double best_seconds_ = 0;  // that writing it took
   int kept_epoch_ = 0;

@@ -57,26 +57,22 @@ std::vector<std::uint64_t> hashes_of_all(World& world, const SampleTable& sample
   return hashes;
 }
 
-std::string pack(std::size_t count, const auto& hash_of) {
-  std::string bytes;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const std::pair<std::uint64_t, std::uint64_t> told = hash_of(i);
-    if (told.second == 0) continue;
-    append_bytes(bytes, told.first);
-    append_bytes(bytes, told.second);
-  }
-  return bytes;
-}
-
 std::vector<std::string> gather_packed(World& world, const SampleTable& samples,
                                        const std::optional<std::vector<std::uint32_t>>& own) {
-  if (own)
-    return world.gather_on_rank_0(pack(own->size(), [&](std::uint64_t k) {
-      return std::pair((*own)[k], samples.hash((*own)[k]));
-    }));
+  std::string bytes;
+  const auto pack = [&bytes](std::uint64_t index, std::uint64_t hash) {
+    if (hash == 0) return;
+    append_bytes(bytes, index);
+    append_bytes(bytes, hash);
+  };
+  if (own) {
+    for (const std::uint32_t i : *own) pack(i, samples.hash(i));
+    return world.gather_on_rank_0(bytes);
+  }
   const std::vector<std::uint64_t> all = hashes_of_all(world, samples);
   if (!world.leads()) return {};
-  return {pack(all.size(), [&](std::uint64_t i) { return std::pair(i, all[i]); })};
+  for (std::uint64_t i = 0; i < all.size(); ++i) pack(i, all[i]);
+  return {bytes};
 }
 
 std::vector<std::uint64_t> gather(World& world, const SampleTable& samples,
@@ -100,22 +96,15 @@ void share(World& world, SampleTable& samples) {
     if (all[i] != 0) samples.note_hash(i, all[i]);
 }
 
-// The first of the names of all ranks.
-std::vector<std::string> first_names(World& world, const SampleTable& samples,
-                                     const std::vector<std::uint32_t>& images) {
-  std::vector<std::string> mine;
-  for (std::size_t k = 0; k < std::min(images.size(), kNamed); ++k)
-    mine.emplace_back(samples.file_name(images[k]));
-  std::vector<std::string> all = concatenated(world.gather(mine));
-  all.resize(std::min(all.size(), kNamed));
-  return all;
-}
-
 void warn_of_changed(World& world, Log& log, const char* set, SampleTable& samples) {
   const std::vector<std::uint32_t> changed = samples.take_changed();
   const double count = world.sum({static_cast<double>(changed.size())}).front();
   if (count == 0) return;
-  const std::vector<std::string> names = first_names(world, samples, changed);
+  std::vector<std::string> mine;
+  for (std::size_t k = 0; k < std::min(changed.size(), kNamed); ++k)
+    mine.emplace_back(samples.file_name(changed[k]));
+  std::vector<std::string> names = concatenated(world.gather(mine));
+  names.resize(std::min(names.size(), kNamed));
   const double rest = count - static_cast<double>(names.size());
   if (!world.leads()) return;
   log.warning(formatted("%.0f %s %s not have the bytes that this run read under the same name "

@@ -78,11 +78,6 @@ std::vector<std::string> differing_options(const TrainConfig& config, const Save
   return differences;
 }
 
-bool is_finished(const Settings& settings, const SavedRun& saved) {
-  return !saved.finished.empty() &&
-         settings.text(options::kEpochs) == value_of(saved.options, options::kEpochs);
-}
-
 // The record ends after the model is written, so a run killed in between has only the model. If the
 // record cannot be found, the model suffices.
 bool is_complete(const OutputConfig& output, double started) {
@@ -101,30 +96,6 @@ void compare_data(const std::string& name, const DatasetFingerprint& before,
                                     before.images, now.images));
   else
     differences.push_back("the " + name + " data has different images or labels");
-}
-
-void compare_transforms(const std::string& before, const std::optional<TransformChain>& transform,
-                        std::vector<std::string>& differences) {
-  const std::string now = transform ? transform->to_json() : "";
-  if (now == before) return;
-  Problems none;
-  const auto shown = [&](const std::string& json) {
-    return json.empty() ? std::string("not given")
-                        : TransformChain::parse(json, "state.json", none).summary();
-  };
-  differences.push_back("--transform-path was " + shown(before) + " and is now " + shown(now));
-}
-
-// Of options whose texts are equal, but which follow from whether these and others are given. A
-// learning rate that is not given stays as it was: keep_rates().
-void compare_in_effect(const SavedRun& saved, const Plan& plan,
-                       std::vector<std::string>& differences) {
-  if (saved.options_in_effect.empty()) return;
-  for (const Setting& changed : changed_options(saved.options_in_effect, plan.texts_in_effect))
-    if (const std::string& name = changed.option->name;
-        name == options::kAuto || name == options::kAugment ||
-        (name == options::kEpochs && plan.stop.length.steps > 0))
-      differences.push_back("--" + name + " " + changed.reason);
 }
 
 // Takes out the tensors whose names begin with `prefix`, and strips the prefix.
@@ -192,10 +163,6 @@ void average(const std::vector<std::string>& packed_of_ranks,
   }
 }
 
-bool has_same_ranks(const Run& run) {
-  return run.resume->run.machine.num_ranks == run.world.size();
-}
-
 // Restores what an optimizer step changes on all ranks. On rank 0 also adds the best epoch's
 // weights to the progress, which must be in the state already.
 void restore_tensors(Run& run) {
@@ -224,10 +191,11 @@ void restore_statistics(Run& run) {
     const std::size_t expected = pack_statistics(statistics_of(state)).size();
     for (const std::string& packed : statistics)
       if (packed.size() != expected)
-        throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + run.plan.checkpoint.path +
+        throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + run.config.checkpoint.path +
                                                     "' lacks the BatchNorm statistics of a rank.");
   });
-  const bool same_ranks = has_same_ranks(run), are_frozen = run.plan.recipe.freeze != Freeze::kNone;
+  const bool same_ranks = run.resume->run.machine.num_ranks == run.world.size(),
+             are_frozen = run.plan.recipe.freeze != Freeze::kNone;
   const auto rank = static_cast<std::size_t>(run.world.rank());
   same_ranks || are_frozen
       ? void(unpack_statistics(statistics[same_ranks ? rank : 0], statistics_of(state)))
@@ -332,7 +300,9 @@ FoundCheckpoint find_checkpoint(const TrainConfig& config, World& world, Log& lo
     const auto differences = removed.empty() ? differing_options(config, point.run) : removed;
     if (!differences.empty() && !asked.may_start_over()) refuse(asked.path, differences);
     misfit = joined(differences, "; ");
-    point.is_finished = is_finished(config.settings, point.run);
+    point.is_finished =
+        !point.run.finished.empty() &&
+        config.settings.text(options::kEpochs) == value_of(point.run.options, options::kEpochs);
     found.resume = std::move(point);
   });
   if (!misfit.empty()) found.start_over(misfit);
@@ -351,42 +321,60 @@ FoundCheckpoint find_checkpoint(const TrainConfig& config, World& world, Log& lo
   return found;
 }
 
-std::string check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sources,
-                          const Fingerprints& fingerprints, World& world) {
+std::string check_resumed(const SavedRun& saved, const Job& job) {
+  World& world = job.world;
+  const TrainConfig& config = job.config;
+  const Plan& plan = job.plan;
   const bool is_shard = plan.division.has_own_train;
   std::vector<std::string> differences;
-  if ((is_shard || plan.exchange.keeps_ranks()) && saved.machine.num_ranks != world.size()) {
+  if ((is_shard || config.ranks.exchange.keeps_ranks()) &&
+      saved.machine.num_ranks != world.size()) {
     differences.push_back(
         formatted("each of its %d ranks had its own part, and now there are %d "
                   "ranks",
                   saved.machine.num_ranks, world.size()));
   } else {
     const SavedRank& mine = saved.ranks[is_shard ? static_cast<std::size_t>(world.rank()) : 0];
-    compare_data("training", mine.train, fingerprints.train, differences);
-    compare_data("validation", mine.valid, fingerprints.valid, differences);
-    if (saved.model_fingerprint != fingerprints.model)
+    compare_data("training", mine.train, job.fingerprints.train, differences);
+    compare_data("validation", mine.valid, job.fingerprints.valid, differences);
+    if (saved.model_fingerprint != job.fingerprints.model)
       differences.push_back("the model has a different architecture or different weights");
-    compare_transforms(saved.transforms, sources.transform, differences);
-    const long long global_batch = plan.global_batch;
-    compare_in_effect(saved, plan, differences);
-    if (saved.global_batch != global_batch)
-      differences.push_back(formatted("the global batch was %lld images and is now %lld",
-                                      saved.global_batch, global_batch));
+    const auto shown = [](const std::string& json) {
+      Problems none;
+      return json.empty() ? std::string("not given")
+                          : TransformChain::parse(json, "state.json", none).summary();
+    };
+    const std::optional<TransformChain>& transform = job.sources.transform;
+    if (const std::string now = transform ? transform->to_json() : ""; now != saved.transforms)
+      differences.push_back("--transform-path was " + shown(saved.transforms) + " and is now " +
+                            shown(now));
+    // Of options whose texts are equal, but which follow from whether these and others are given. A
+    // learning rate that is not given stays as it was.
+    const OptionTexts& before = saved.options_in_effect;
+    const auto changes =
+        before.empty() ? std::vector<Setting>() : changed_options(before, plan.texts_in_effect);
+    for (const Setting& changed : changes)
+      if (const std::string& name = changed.option->name;
+          name == options::kAuto || name == options::kAugment ||
+          (name == options::kEpochs && plan.stop.length.steps > 0))
+        differences.push_back("--" + name + " " + changed.reason);
+    if (const long long now = plan.global_batch; saved.global_batch != now)
+      differences.push_back(
+          formatted("the global batch was %lld images and is now %lld", saved.global_batch, now));
   }
   const std::vector<std::string> all = world.gather_on_rank_0(joined(differences, "; "));
   const auto first =
       std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
   std::string misfit = world.broadcast(first == all.end() ? std::string() : *first);
   world.agree([&] {
-    if (!misfit.empty() && !plan.checkpoint.may_start_over())
-      refuse(plan.checkpoint.path, {misfit});
+    if (!misfit.empty() && !config.checkpoint.may_start_over())
+      refuse(config.checkpoint.path, {misfit});
   });
   return misfit;
 }
 
-std::string why_not_bit_equal(const Run& run) {
-  const SavedRun& saved = run.resume->run;
-  const SavedMachine &before = saved.machine, now = saved_machine(run.machine, run.world);
+std::string why_not_bit_equal(const SavedRun& saved, const Job& job) {
+  const SavedMachine &before = saved.machine, now = saved_machine(job.machine, job.world);
   std::vector<std::string> reasons;
   const auto compare = [&](const std::string& what, const std::string& old,
                            const std::string& text) {
@@ -398,12 +386,12 @@ std::string why_not_bit_equal(const Run& run) {
   compare("the device", before.device, now.device);
   compare("the instruction set", before.instructions, now.instructions);
   compare("the program", before.version, now.version);
-  for (std::string& change : changes_of(saved.options, run.config.settings.texts(), Effect::kBits))
+  for (std::string& change : changes_of(saved.options, job.config.settings.texts(), Effect::kBits))
     reasons.push_back(std::move(change));
-  if (before.num_ranks != now.num_ranks && !run.config.ranks.sync_batch_norm &&
-      run.plan.recipe.freeze == Freeze::kNone)
+  if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&
+      job.plan.recipe.freeze == Freeze::kNone)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of a different size");
-  if (const std::string_view why = run.plan.exchange.kind->why_not_repeatable; !why.empty())
+  if (const std::string_view why = job.config.ranks.exchange.kind->why_not_repeatable; !why.empty())
     reasons.emplace_back(why);
   if (reasons.empty()) return {};
   return "The results will not be bit-identical to those of an uninterrupted run: " +
@@ -414,7 +402,7 @@ void restore(Run& run) {
   TrainState& state = *run.state;
   const ResumePoint& point = *run.resume;
   const SavedRun& saved = point.run;
-  const bool same_ranks = has_same_ranks(run);
+  const bool same_ranks = saved.machine.num_ranks == run.world.size();
   const SavedRank& mine = saved.ranks[same_ranks ? static_cast<std::size_t>(run.world.rank()) : 0];
   state.progress = saved.progress;
   restore_tensors(run);

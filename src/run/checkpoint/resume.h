@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-struct Plan;
+struct Job;
 struct Run;
 
 struct ResumePoint {
@@ -46,12 +46,11 @@ FoundCheckpoint find_checkpoint(const TrainConfig& config, World& world, Log& lo
 // Makes the same checks for what was read and planned: the model, the data, the global batch. If
 // nobody asked for the checkpoints, returns why they do not fit, the same on all ranks. A
 // collective.
-std::string check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sources,
-                          const Fingerprints& fingerprints, World& world);
+std::string check_resumed(const SavedRun& saved, const Job& job);
 
 // A sentence on why results will not equal those of an uninterrupted run bit for bit; empty if they
 // will.
-std::string why_not_bit_equal(const Run& run);
+std::string why_not_bit_equal(const SavedRun& saved, const Job& job);
 
 // Loads the checkpoint into the run's fresh state. A collective.
 void restore(Run& run);

@@ -45,29 +45,6 @@ std::string accuracy_text(const Totals& totals) {
                    grouped(totals.count).c_str());
 }
 
-// `weights` are those of the whole network. Used on rank 0 only.
-void take_head(const std::vector<NamedTensor>& weights, Run& run) {
-  const at::NoGradGuard no_grad;
-  const std::vector<NamedTensor> head = run.state->model->head();
-  for (const NamedTensor& layer : head)
-    for (const NamedTensor& weight : weights)
-      if (weight.name == layer.name) layer.tensor.copy_(weight.tensor);
-  broadcast_tensors(head, *run.communicator);
-}
-
-// The first epoch of --auto.
-void fit_automatic_head(Run& run) {
-  TrainState& state = *run.state;
-  const FrozenSeconds seconds = train_on_features(run, *copied_model(*state.model, run));
-  if (run.stop->now()) return;
-  take_head(state.progress.best.weights, run);
-  AutomaticProgress& progress = state.progress.automatic.emplace();
-  progress.found.frozen = state.progress.best.valid;
-  progress.frozen_mean = state.progress.best.mean;
-  run.stop->end_unless_epoch_fits(seconds.train + kBackward * seconds.forward, seconds.valid);
-  run.checkpoints->begin();
-}
-
 std::string reason(const Run& run) {
   const BestBy best_by = run.config.optimization.best_by;
   const std::string by = best_by == BestBy::kTop1   ? ""
@@ -106,14 +83,10 @@ struct ImageSet {
   bool is_training;
 };
 
-// The head's logits for the images that it is evaluated on. None of these logits come from a head
-// that was fitted to the image. On rank 0.
-struct Judgment {
-  at::Tensor logits;
-  const LabeledFeatures* images = nullptr;
-
-  HostLogits host() const { return {logits.to(at::kFloat).contiguous(), images->labels}; }
-};
+// On rank 0.
+HostLogits host_logits(const at::Tensor& logits, const LabeledFeatures& images) {
+  return {logits.to(at::kFloat).contiguous(), images.labels};
+}
 
 // Reports the progress of a fit that takes long.
 class FitNews {
@@ -125,14 +98,14 @@ class FitNews {
     most_ = most;
     done_seconds_ = watch_.seconds();
   }
-  void tell() {
+  void show() {
     const double now = watch_.seconds();
-    const bool is_due = now >= told_ + kBetweenNews || (told_ == 0 && now >= kFirstNews);
+    const bool is_due = now >= logged_ + kBetweenNews || (logged_ == 0 && now >= kFirstNews);
     if (now < shown_ + kBetweenLiveLines) return;
     shown_ = now;
     log_.progress(text(now));
     if (!is_due) return;
-    told_ = now;
+    logged_ = now;
     log_.milestone(text(now));
   }
 
@@ -150,7 +123,7 @@ class FitNews {
   Stopwatch watch_;
   int done_ = 0, most_ = 1;
   double done_seconds_ = 0;  // when the last layer was done
-  double told_ = 0, shown_ = 0;
+  double logged_ = 0, shown_ = 0;
 };
 
 constexpr std::int64_t kPieceBytes = 8 << 20;  // sent by each rank at a time
@@ -186,10 +159,6 @@ at::Tensor gathered_rows(World& world, const at::Tensor& mine, std::int64_t widt
 
 constexpr std::size_t kMostDoubtful = 200, kMostDoubtfulShown = 24;  // in the record
 
-at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
-  return at::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), at::kLong);
-}
-
 // On rank 0 returns the features of all ranks in sample order, as a single process would have them.
 // Empty on the other ranks. A collective.
 LabeledFeatures gathered(World& world, LabeledFeatures mine) {
@@ -220,20 +189,12 @@ LabeledFeatures gathered(World& world, LabeledFeatures mine) {
   return all;
 }
 
-// Throws Error kInvalidDataset if there are fewer folds than `asked`, the value of --folds.
-void require_folds(const Folds& folds, int asked) {
-  if (folds.count >= asked) return;
-  throw Error(ErrorCode::kInvalidDataset,
-              formatted("--folds is %d, but the training images form only %d independent groups: "
-                        "use fewer folds, or more images or groups.",
-                        asked, std::max(1, folds.count)));
-}
-
 // `logits`: [N, C], on the host. Only `labels` and `samples` of `images` are used.
 Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels,
                  const Task& task) {
   MetricSums sums{at::Device(at::kCPU)};
-  const at::Tensor truth = as_tensor(labels);
+  const at::Tensor truth =
+      at::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), at::kLong);
   sums.add(logits, truth, reported_loss(logits, truth, task), 1, task);
   return sums.totals();
 }
@@ -311,9 +272,9 @@ class FeatureRun {
     if (!run_.stop->now()) finish();
   }
 
-  FrozenSeconds seconds() const {
-    return {forward_seconds_, train_pass_seconds_, record_.valid_seconds};
-  }
+  // What an epoch of training will take, and its validation.
+  double train_seconds() const { return train_pass_seconds_ + kBackward * forward_seconds_; }
+  double valid_seconds() const { return record_.valid_seconds; }
 
  private:
   int batch_size() const { return std::max(kSmallestBatch, plan_.loading.batch_size); }
@@ -386,18 +347,11 @@ class FeatureRun {
         "--image-size.");
   }
 
-  void note_cut() const {
-    if (!head_.is_cut) return;
-    const std::string ended = "ended the fit of the last layer";
-    run_.console.warning("--time-limit " + plan_.stop.time_limit_word + " " + ended + " after " +
-                         duration_text(fit_seconds_) + ", before it was done: give more time.");
-    run_.log.repeat_with(
-        run_.log.settings().found(options::kTimeLimit, "", ended + "; a repeated run ends it"));
-  }
-
   // The ranks wait for rank 0, which has all features.
   void fit() {
-    count_images();
+    // Only the counts are set, to the same values on all ranks.
+    record_.train.count = run_.world.broadcast(train_.size());
+    record_.valid.count = validates() ? run_.world.broadcast(valid_.size()) : record_.train.count;
     run_.world.agree([&] { check_epoch(record_); });
     doubt_accuracy(run_.world, run_.console, plan_, run_.sources, record_);
     run_.world.enter("fitting the head", /*patient=*/true);
@@ -410,25 +364,31 @@ class FeatureRun {
     run_.stop->hear(vote(run_.world, ballot(false)));
   }
 
-  // The group of each image: that of the split, or, where the sides were given, that of the list.
-  std::vector<std::uint32_t> groups_of_images() const {
+  HeadFit fit_here() const {
+    // The group of each image: that of the split, or, where the sides were given, of the list.
     const Sources& sources = run_.sources;
     std::vector<std::uint32_t> all, groups;
     if (sources.split) all = sources.split->train_groups;
-    if (all.empty() && !run_.plan.division.has_own_train) all = groups_of(sources.train, {}, "");
-    if (all.empty()) return groups;
-    for (const std::uint32_t sample : train_.samples) groups.push_back(all[sample]);
-    return groups;
-  }
-
-  HeadFit fit_here() const {
+    if (all.empty() && !plan_.division.has_own_train) all = groups_of(sources.train, {}, "");
+    if (!all.empty())
+      for (const std::uint32_t sample : train_.samples) groups.push_back(all[sample]);
+    const int asked = run_.config.optimization.folds;
     const Folds folds = divided_into_folds(
-        train_.labels, groups_of_images(),
-        run_.config.optimization.folds > 0 ? run_.config.optimization.folds : kFoldsForPenalty,
-        plan_.loading.seed);
-    require_folds(folds, run_.config.optimization.folds);
-    return fit_head(train_, num_classes(), folds, class_weights(), fit_watch(),
-                    *task_for(run_.sources.train));
+        train_.labels, groups, asked > 0 ? asked : kFoldsForPenalty, plan_.loading.seed);
+    if (folds.count < asked)
+      throw Error(ErrorCode::kInvalidDataset,
+                  formatted("--folds is %d, but the training images form only %d independent "
+                            "groups: use fewer folds, or more images or groups.",
+                            asked, std::max(1, folds.count)));
+    // The fit uses all images at once, so --sample balanced becomes class weights.
+    std::vector<double> class_weights = plan_.recipe.loss.class_weights;
+    if (plan_.loading.sample == Sampling::kBalanced) {
+      std::vector<long long> counts(sources.num_classes());
+      for (const std::int32_t label : train_.labels) ++counts[label];
+      class_weights = weights_of_classes(ClassWeights::kBalanced, counts);
+    }
+    return fit_head(train_, static_cast<int>(sources.num_classes()), folds, class_weights,
+                    fit_watch(), *task_for(sources.train));
   }
 
   // Rank 0's clock decides. There is always some time for the fit, since a run must end with a
@@ -441,7 +401,7 @@ class FeatureRun {
     const double left = limit - closing_seconds(limit, bytes) - begin;
     const auto news = std::make_shared<FitNews>(run_.console);
     FitWatch watch{.is_stopped = [news] {
-      news->tell();
+      news->show();
       return stop_signal() != 0;
     }};
     watch.at_layer = [news](int done, int most) { news->at_layer(done, most); };
@@ -452,34 +412,22 @@ class FeatureRun {
     return watch;
   }
 
-  // The fit uses all images at once, so --sample balanced becomes class weights.
-  std::vector<double> class_weights() const {
-    if (plan_.loading.sample != Sampling::kBalanced) return plan_.recipe.loss.class_weights;
-    std::vector<long long> counts(static_cast<std::size_t>(num_classes()));
-    for (const std::int32_t label : train_.labels) ++counts[label];
-    return weights_of_classes(ClassWeights::kBalanced, counts);
-  }
-
-  int num_classes() const { return static_cast<int>(run_.sources.num_classes()); }
   std::shared_ptr<const Task> task_for(const Dataset& set) const {
     return task_of(set.labels.sets, run_.sources.num_classes());
   }
 
-  // The logits by which the run is evaluated.
-  Judgment judgment() const {
-    if (!validates()) return {head_.out_of_fold_logits, &train_};
-    return {head_logits(valid_.rows, head_), &valid_};
-  }
-
   void finish() {
-    Judgment judged;
+    // Those by which the run is evaluated, none of a head that was fitted to their images. On rank
+    // 0.
+    at::Tensor logits;
+    const LabeledFeatures& images = validates() ? valid_ : train_;
     if (leads()) {
       const auto valid_task = task_for(run_.sources.valid);
       record_.train =
           totals_of(head_logits(train_.rows, head_), train_.labels, *task_for(run_.sources.train));
-      judged = judgment();
-      record_.valid = totals_of(judged.logits, judged.images->labels, *valid_task);
-      predictions_ = predictions_of(judged.logits, *judged.images, *valid_task);
+      logits = validates() ? head_logits(valid_.rows, head_) : head_.out_of_fold_logits;
+      record_.valid = totals_of(logits, images.labels, *valid_task);
+      predictions_ = predictions_of(logits, images, *valid_task);
     } else {
       record_.train = record_.valid = {};
     }
@@ -487,7 +435,7 @@ class FeatureRun {
     set_summed_numbers(run_.world.sum(summed_numbers(record_)), record_);
     const Judge& judge = judge_of(run_.sources.valid);
     judge.measure(run_, run_.world.sum(judge.counts(predictions_, run_.sources.num_classes())),
-                  leads() ? judged.host() : HostLogits(), record_);
+                  leads() ? host_logits(logits, images) : HostLogits(), record_);
     run_.world.agree([&] { check_epoch(record_); });
     const double images_per_second =
         static_cast<double>(record_.train.count) / record_.train_seconds;
@@ -497,16 +445,10 @@ class FeatureRun {
     record_.times.optimizer = fit_seconds_;
     record_.bad_train_images = state_.bad_train.num_bad;
     record_.bad_valid_images = state_.bad_valid.num_bad;
-    keep(judged);
+    keep(logits, images);
   }
 
-  // Sets only the counts, to the same values on all ranks.
-  void count_images() {
-    record_.train.count = run_.world.broadcast(train_.size());
-    record_.valid.count = validates() ? run_.world.broadcast(valid_.size()) : record_.train.count;
-  }
-
-  void keep(const Judgment& judged) {
+  void keep(const at::Tensor& judged, const LabeledFeatures& images) {
     BestEpoch& best = state_.progress.best;
     best = {.epoch = 1,
             .valid = record_.valid,
@@ -520,7 +462,8 @@ class FeatureRun {
         if (weight.name == head[1].name) weight.tensor = head_.bias;
       }
       best.weights = std::move(weights_);
-      logits = (has_folds ? Judgment{head_.out_of_fold_logits, &train_} : judged).host();
+      logits =
+          has_folds ? host_logits(head_.out_of_fold_logits, train_) : host_logits(judged, images);
     }
     ValidationDetails details = judge_best(run_, predictions_, logits);
     if (has_folds && leads()) {
@@ -529,10 +472,7 @@ class FeatureRun {
       details.doubtful =
           doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
     }
-    if (leads()) {
-      log_result();
-      note_cut();
-    }
+    if (leads()) log_result();
     run_.log.epoch(record_, &details);
     state_.progress.epochs_done = 1;
   }
@@ -547,6 +487,12 @@ class FeatureRun {
                   head_.is_chosen ? "the best for out-of-fold images"
                   : head_.is_cut  ? "no time to choose"
                                   : "too few images to choose"));
+    if (!head_.is_cut) return;
+    const std::string ended = "ended the fit of the last layer";
+    run_.console.warning("--time-limit " + plan_.stop.time_limit_word + " " + ended + " after " +
+                         duration_text(fit_seconds_) + ", before it was done: give more time.");
+    run_.log.repeat_with(
+        run_.log.settings().found(options::kTimeLimit, "", ended + "; a repeated run ends it"));
   }
 
   Run& run_;
@@ -569,13 +515,34 @@ class FeatureRun {
 
 void fit_head_first(Run& run) {
   const Plan& plan = run.plan;
+  TrainState& state = *run.state;
   if (plan.uses_features) {
     run.checkpoints->skip_final();  // the model in the state is unusable afterwards
-    train_on_features(run, *run.state->model);
-  } else if (plan.is_automatic && !run.state->progress.automatic) {
-    fit_automatic_head(run);
-    if (run.stop->now()) run.checkpoints->skip_final();
+    return FeatureRun(run, *state.model).run();
   }
+  if (!plan.is_automatic || state.progress.automatic) return;
+  double train_seconds = 0, valid_seconds = 0;
+  {
+    const std::unique_ptr<ImageModel> copy = copied_model(*state.model, run);
+    FeatureRun features(run, *copy);
+    features.run();
+    train_seconds = features.train_seconds();
+    valid_seconds = features.valid_seconds();
+  }
+  if (run.stop->now()) return run.checkpoints->skip_final();
+  {
+    const at::NoGradGuard no_grad;
+    const std::vector<NamedTensor> head = state.model->head();
+    for (const NamedTensor& layer : head)
+      for (const NamedTensor& weight : state.progress.best.weights)  // on rank 0
+        if (weight.name == layer.name) layer.tensor.copy_(weight.tensor);
+    broadcast_tensors(head, *run.communicator);
+  }
+  AutomaticProgress& progress = state.progress.automatic.emplace();
+  progress.found.frozen = state.progress.best.valid;
+  progress.frozen_mean = state.progress.best.mean;
+  run.stop->end_unless_epoch_fits(train_seconds, valid_seconds);
+  run.checkpoints->begin();
 }
 
 bool holds_against_head(Run& run, const EpochRecord& record) {
@@ -607,12 +574,6 @@ void record_automatic(Run& run) {
   if (found.tuned_epoch == 0 && run.stop->is_out_of_time())
     run.log.repeat_with(settings_of_frozen_alone(run.log.settings(), run.config.settings,
                                                  "--time-limit left no time for fine-tuning"));
-}
-
-FrozenSeconds train_on_features(Run& run, ImageModel& model) {
-  FeatureRun features(run, model);
-  features.run();
-  return features.seconds();
 }
 
 }  // namespace kiln

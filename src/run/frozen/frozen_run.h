@@ -4,31 +4,16 @@
 // validation images.
 #pragma once
 
-#include "model/image_model.h"
 #include "record/training_record.h"
 #include "run/run.h"
 
 namespace kiln {
 
-// What the passes over the images took.
-struct FrozenSeconds {
-  double forward = 0;  // over the training images, without waiting for data
-  double train = 0;    // the same, with waiting for data
-  double valid = 0;    // over the validation images, with waiting for data
-};
-
-// Replaces all epochs of a plan with `uses_features`, or the first epoch of one with
-// `is_automatic`. Unless a stop signal ends the run (Stop::now()), the state's best epoch, the
-// first, is the network with its new head afterwards. Writes no checkpoints, since it is short: a
-// run stopped here starts over. `model` is the state's model or a copy with the same weights; it
-// must not be used afterwards. --time-limit does not shorten this; a warning says so if it matters.
-// A collective.
-FrozenSeconds train_on_features(Run& run, ImageModel& model);
-
-// With --auto, runs the first epoch unless a resumed run has already done it: the frozen network
-// with the fitted head becomes the state's best epoch and the starting point of fine-tuning. With
-// features alone (Plan::uses_features) that is all training. A run that is stopped here starts
-// over. A collective.
+// For a plan with `uses_features` this is all training; with `is_automatic` it is the first epoch,
+// unless a resumed run has already done it, and the starting point of fine-tuning. Unless a stop
+// signal ends the run (Stop::now()), the state's best epoch, the first, is the network with its new
+// head afterwards. Writes no checkpoints meanwhile, since it is short: a run stopped here starts
+// over. --time-limit does not shorten this; a warning says so if it matters. A collective.
 void fit_head_first(Run& run);
 
 // Whether an epoch of fine-tuning may become the best one: unless the frozen network is better by

@@ -46,18 +46,15 @@ TransformSpec plan_of(const TransformChain& form, bool trains, std::optional<Ima
   }
 }
 
-// Whether both forms of the chain turn images of any size into images of one size.
-bool gives_one_size(const TransformChain& chain) {
-  try {
-    return chain.output_size() && chain.for_inference().output_size();
-  } catch (const ImageFault&) {  // reported by plan_of()
-    return true;
-  }
-}
-
-// Whether the transformation of the images depends on their sizes.
+// Whether the transformation of the images depends on their sizes: without operations, that is for
+// the options to say; with them, it does unless both forms turn images of any size into one.
 bool needs_sizes(const DataConfig& config, const Sources& sources) {
-  return sources.transform ? !gives_one_size(*sources.transform) : config.image_size == 0;
+  if (!sources.transform) return config.image_size == 0;
+  try {
+    return !sources.transform->output_size() || !sources.transform->for_inference().output_size();
+  } catch (const ImageFault&) {  // reported by plan_of()
+    return false;
+  }
 }
 
 // --eval-crop larger rounds up to a multiple of this. Whole patches, for a network that has some.
@@ -67,28 +64,18 @@ int size_step(const Sources& sources) {
   return patch > 0 ? std::max(1, kStep / patch) * patch : kStep;
 }
 
-// Returns 7/6 of `side`, rounded up to a multiple of `step`. Random crops in training enlarge
-// objects by about 7/6: Touvron et al., "Fixing the train-test resolution discrepancy",
-// arXiv:1906.06423.
-int larger_crop(int side, int step) {
-  return (side * 7 + 6 * step - 1) / (6 * step) * step;
-}
-
-// What the images say now: the size to train at, or with a transformation the one that all have,
-// which is unknown for those of a stream.
-AutomaticSize size_of_images(const Sources& sources) {
-  const std::vector<const Dataset*> sets = {&sources.train, &sources.valid};
-  if (!sources.transform) return automatic_size(sets);
-  if (sources.train.is_stream()) return {};
-  const std::optional<ImageSize> common = common_size(sets);
-  return {common.value_or(ImageSize{}), common.has_value(), ""};
-}
-
 // Images may have been replaced since the run began, but its weights know those of before.
 void choose_by_images(const DataConfig& config, const std::optional<AutomaticSize>& kept,
                       Sources& sources, PixelPlan& pixels) {
   if (!needs_sizes(config, sources)) return;
-  const AutomaticSize now = size_of_images(sources);
+  // What the images say now: the size to train at, or with a transformation the one that all have,
+  // which is unknown for those of a stream.
+  const std::vector<const Dataset*> sets = {&sources.train, &sources.valid};
+  AutomaticSize now;
+  if (!sources.transform)
+    now = automatic_size(sets);
+  else if (const auto common = sources.train.is_stream() ? std::nullopt : common_size(sets))
+    now = {*common, true, ""};
   pixels.by_images = now;
   if (!kept || (kept->size == now.size && kept->is_stored == now.is_stored)) return;
   pixels.by_images = AutomaticSize{kept->size, kept->is_stored, "as before"};
@@ -101,21 +88,6 @@ void choose_by_images(const DataConfig& config, const std::optional<AutomaticSiz
       ": to change it, start over with --resume never or another --checkpoint-path");
 }
 
-void choose_size(const DataConfig& config, PixelPlan& pixels) {
-  int side = config.image_size;
-  pixels.size_reason = "--image-size";
-  if (const std::optional<AutomaticSize>& chosen = pixels.by_images) {
-    pixels.size_reason = chosen->reason;
-    if (chosen->is_stored) {
-      pixels.train.output = chosen->size;
-      return;
-    }
-    side = chosen->size.height;
-  }
-  pixels.train.output = {side, side};
-  pixels.train.short_side = usual_short_side(side);
-}
-
 void choose_by_transformation(const DataConfig& config, const TransformChain& transform,
                               PixelPlan& pixels) {
   const auto plan = [&](const TransformChain& form, bool trains) {
@@ -126,13 +98,6 @@ void choose_by_transformation(const DataConfig& config, const TransformChain& tr
   pixels.size_reason = "after the operations of --transform-path";
 }
 
-Fit fit_of(const DataConfig& config, const Sources& sources, const PixelPlan& pixels) {
-  constexpr Fit kForElongated = Fit::kPad;  // measured in docs/recipes.md
-  const bool is_cut = pixels.cut_away.value_or(0) > kMuchCutAway;
-  const bool keeps_all = is_cut && !sources.train.is_image_directory;
-  return config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop);
-}
-
 // Requires that pixels.train is set.
 void choose_valid_pixels(const DataConfig& config, int size_step, PixelPlan& pixels) {
   TransformSpec& valid = pixels.valid;
@@ -140,8 +105,10 @@ void choose_valid_pixels(const DataConfig& config, int size_step, PixelPlan& pix
   valid.augment = Augment::kNone;
   if (valid.fit != Fit::kCrop) return;  // --eval-crop of a recipe is for crops
   int crop = config.eval_crop.side;
+  // 7/6 of the side, rounded up: random crops in training enlarge objects by about 7/6. Touvron et
+  // al., "Fixing the train-test resolution discrepancy", arXiv:1906.06423.
   if (config.eval_crop.is_larger && pixels.train.short_side > 0)
-    crop = larger_crop(pixels.train.output.height, size_step);
+    crop = (pixels.train.output.height * 7 + 6 * size_step - 1) / (6 * size_step) * size_step;
   if (crop > 0) valid.output = {crop, crop};
   const int side = std::max(valid.output.height, valid.output.width);
   check_eval_size(config.eval_resize, side);
@@ -173,10 +140,10 @@ void choose_normalization(const DataConfig& config, const Sources& sources, Pixe
 
 // Sets what follows from the options and the normalization. Erased pixels get the mean, which
 // normalization turns into 0.
-void settle_pixels(const DataConfig& config, PixelPlan& pixels) {
+void complete_pixels(const DataConfig& config, PixelPlan& pixels) {
   pixels.given_side = config.image_size;
   pixels.train.augment = config.augment;
-  take_normalization(pixels.normalization, pixels);
+  set_normalization(pixels.normalization, pixels);
 }
 
 // Returns the number of pixels of the last feature map. Throws Error kInvalidDataset if it is 0.
@@ -202,23 +169,6 @@ void check_image_sizes(const Sources& sources, PixelPlan& pixels) {
   if (is_one_pixel && known_network(model).family().has_batch_norm) pixels.smallest_batch = 2;
   final_map_pixels(model, pixels.valid.output, "Validation",
                    sources.transform ? by_chain : "--eval-crop");
-}
-
-// Reads --untrained-model-path. A trained model becomes a source of weights.
-void read_untrained(const DataConfig& config, Sources& sources) {
-  sources.untrained = read_model(config.untrained_model_path);
-  if (!sources.untrained.spec.num_classes) return;
-  ModelDirectory source = std::move(sources.untrained);
-  sources.untrained = {};
-  sources.untrained.spec = source.spec;
-  sources.weights = weights_of(std::move(source), config.untrained_model_path);
-}
-
-// Sets the network that --model-name describes, and reads its --weights.
-void read_network(const NetworkConfig& config, Sources& sources) {
-  sources.untrained.spec = {.model_name = config.model_name};
-  if (!config.weights.empty())
-    sources.weights = read_weight_source(config.weights, config.model_name);
 }
 
 // read_labeled() and, `with_sizes`, what scan_sizes() finds.
@@ -262,15 +212,15 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
                                       .labels_file = options.labels},
                                      scan);
   std::vector<bool> trains(split.sides.size()), validates(split.sides.size());
-  InputSplit& told = sources.split.emplace();
+  InputSplit& known = sources.split.emplace();
   for (std::size_t i = 0; i < split.sides.size(); ++i) {
     validates[i] = split.sides[i] == Side::kValid;
     trains[i] = !validates[i];
     if (!split.groups.empty())
-      (validates[i] ? told.valid_groups : told.train_groups).push_back(split.groups[i]);
+      (validates[i] ? known.valid_groups : known.train_groups).push_back(split.groups[i]);
   }
-  told.csv = format_split(split.set, split.sides, split.groups);
-  told.summary = std::move(split.summary);
+  known.csv = format_split(split.set, split.sides, split.groups);
+  known.summary = std::move(split.summary);
   sources.train = part_of(split.set, trains);
   sources.valid = part_of(split.set, validates);
   sources.train.name = "Training dataset";
@@ -321,7 +271,7 @@ class ScanNews {
  public:
   explicit ScanNews(Log& log) : log_(log) {}
 
-  void tell(std::size_t done, std::size_t all) {
+  void show(std::size_t done, std::size_t all) {
     const double now = watch_.seconds();
     if (now < kFirstNews || done == all) return;
     const std::string text =
@@ -329,8 +279,8 @@ class ScanNews {
     if (log_.on_terminal() && now - shown_ >= kBetweenLiveLines) {
       shown_ = now;
       log_.progress(text);
-    } else if (told_ == 0 || now - told_ >= kBetweenNews) {
-      told_ = now;
+    } else if (logged_ == 0 || now - logged_ >= kBetweenNews) {
+      logged_ = now;
       log_.milestone(text);
     }
   }
@@ -338,7 +288,7 @@ class ScanNews {
  private:
   Log& log_;
   Stopwatch watch_;
-  double shown_ = 0, told_ = 0;
+  double shown_ = 0, logged_ = 0;
 };
 
 }  // namespace
@@ -368,8 +318,21 @@ Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t
     });
   else
     read_both_datasets(config, sources, problems);
-  collect(config.untrained_model_path, [&] { read_untrained(config, sources); });
-  collect(config.network.model_name, [&] { read_network(config.network, sources); });
+  collect(config.untrained_model_path, [&] {
+    ModelDirectory model = read_model(config.untrained_model_path);
+    const bool is_trained = model.spec.num_classes.has_value();  // then a source of weights
+    sources.untrained.spec = model.spec;
+    if (is_trained)
+      sources.weights = weights_of(std::move(model), config.untrained_model_path);
+    else
+      sources.untrained = std::move(model);
+  });
+  collect(config.network.model_name, [&] {
+    const NetworkConfig& network = config.network;
+    sources.untrained.spec = {.model_name = network.model_name};
+    if (!network.weights.empty())
+      sources.weights = read_weight_source(network.weights, network.model_name);
+  });
   sources.seen = std::move(sources.weights ? sources.weights->seen : sources.untrained.seen_images);
   return sources;
 }
@@ -383,23 +346,30 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
       pixels.whole_image = pixels.by_images->size;
     choose_by_transformation(config, *sources.transform, pixels);
   } else {
-    choose_size(config, pixels);
+    const bool is_stored = pixels.by_images && pixels.by_images->is_stored;
+    const int side = pixels.by_images ? pixels.by_images->size.height : config.image_size;
+    pixels.size_reason = pixels.by_images ? pixels.by_images->reason : "--image-size";
+    pixels.train.output = is_stored ? pixels.by_images->size : ImageSize{side, side};
+    if (!is_stored) pixels.train.short_side = usual_short_side(side);
     pixels.cut_away = share_cut_away(sources.train, pixels.train.output);
-    take_fit(config, sources, fit_of(config, sources, pixels), pixels);
+    constexpr Fit kForElongated = Fit::kPad;  // measured in docs/recipes.md
+    const bool keeps_all =
+        pixels.cut_away.value_or(0) > kMuchCutAway && !sources.train.is_image_directory;
+    set_fit(config, sources, config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
   check_image_sizes(sources, pixels);
   choose_normalization(config, sources, pixels);
-  settle_pixels(config, pixels);
+  complete_pixels(config, pixels);
   return pixels;
 }
 
-void take_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels) {
+void set_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels) {
   pixels.train.fit = fit;
   choose_valid_pixels(config, size_step(sources), pixels);
 }
 
-void take_normalization(const Normalization& normalization, PixelPlan& pixels) {
+void set_normalization(const Normalization& normalization, PixelPlan& pixels) {
   pixels.normalization = normalization;
   pixels.normalization_name = normalization == kImagenetNormalization ? "imagenet"
                               : normalization == Normalization{}      ? "half"
@@ -447,7 +417,7 @@ PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const S
   pixels.smallest_batch = choice.smallest_batch;
   pixels.normalization = choice.normalization;
   pixels.size_reason = "as rank 0 chose";
-  settle_pixels(config, pixels);
+  complete_pixels(config, pixels);
   return pixels;
 }
 
@@ -481,7 +451,7 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
 ScanPlan scan_plan(int num_threads, Log& log) {
   return {.num_threads = num_threads,
           .progress = [news = std::make_shared<ScanNews>(log)](std::size_t done, std::size_t all) {
-            news->tell(done, all);
+            news->show(done, all);
           }};
 }
 

@@ -106,10 +106,10 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
                         const std::optional<AutomaticSize>& kept = {});
 
 // Adopts the fit, by which validation images are prepared.
-void take_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels);
+void set_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels);
 
 // Adopts the normalization chosen by rank 0, which has read the weights.
-void take_normalization(const Normalization& normalization, PixelPlan& pixels);
+void set_normalization(const Normalization& normalization, PixelPlan& pixels);
 
 // The preprocessing of validation images, for the trained model.
 Preprocessing preprocessing_of(const PixelPlan& pixels);

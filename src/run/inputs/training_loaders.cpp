@@ -86,12 +86,6 @@ CacheChoice choose_automatically(const DataConfig& config, const Sources& source
   return choice;
 }
 
-// Returns the number of batches to hold in memory: enough for every thread to have an image, with a
-// small reserve, because whole batches are large.
-int slots_of(int num_threads, int batch_size) {
-  return std::min(num_threads, 4 + num_threads / batch_size) + 2;
-}
-
 BatchLoader take(std::optional<BatchLoader>& begun) {
   BatchLoader taken = std::move(*begun);
   begun.reset();
@@ -165,7 +159,7 @@ TrainingLoaders::TrainingLoaders(const LoadingPlan& plan, Sources& sources, cons
       pixels_(pixels),
       division_(division),
       scaling_(layout.scaling),
-      num_slots_(slots_of(plan.threads.first, plan.batch_size)),
+      num_slots_(std::min(plan.threads.first, 4 + plan.threads.first / plan.batch_size) + 2),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
       pool_({.num_decoders = plan.threads.first,
              .max_decoders = plan.threads.most,
@@ -185,14 +179,6 @@ BatchPlan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
           .num_slots = num_slots_};
 }
 
-StreamPlan TrainingLoaders::plan_of_stream() const {
-  StreamPlan wanted = stream_plan(plan_, sources_, pixels_, division_);
-  wanted.scaling = scaling_;
-  wanted.num_slots = num_slots_;
-  wanted.warn = warn_;
-  return wanted;
-}
-
 BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
   const SampledOrder all =
       epoch_order(plan_, sources_.train.samples, division_.images_per_epoch(), epoch);
@@ -209,25 +195,27 @@ BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
   return {sources_.train, pool_, std::move(wanted), &train_cache_};
 }
 
-BatchLoader TrainingLoaders::open_validation(int epoch) {
-  const auto count = static_cast<std::uint32_t>(sources_.valid.samples.size());
-  BatchPlan wanted = plan(pixels_.valid, epoch);
-  wanted.order = validation_indices(count, division_.valid);
-  return {sources_.valid, pool_, std::move(wanted), &valid_cache_};
-}
-
 void TrainingLoaders::begin_training(int epoch) {
   if (sources_.train.is_stream()) return;
   next_training_.emplace(open_training(epoch, 0));
 }
 
 void TrainingLoaders::begin_validation(int epoch) {
-  next_validation_.emplace(open_validation(epoch));
+  BatchPlan wanted = plan(pixels_.valid, epoch);
+  wanted.order = validation_indices(static_cast<std::uint32_t>(sources_.valid.samples.size()),
+                                    division_.valid);
+  next_validation_.emplace(sources_.valid, pool_, std::move(wanted), &valid_cache_);
 }
 
 std::unique_ptr<Batches> TrainingLoaders::training(int epoch, int steps_done) {
   if (sources_.train.is_stream()) {
-    if (!stream_) stream_.emplace(plan_of_stream(), pool_, epoch, steps_done);
+    if (!stream_) {
+      StreamPlan wanted = stream_plan(plan_, sources_, pixels_, division_);
+      wanted.scaling = scaling_;
+      wanted.num_slots = num_slots_;
+      wanted.warn = warn_;
+      stream_.emplace(std::move(wanted), pool_, epoch, steps_done);
+    }
     return stream_->epoch(epoch);
   }
   return std::make_unique<BatchLoader>(next_training_ ? take(next_training_)

@@ -96,15 +96,15 @@ class TrainingLoaders {
 
  private:
   BatchPlan plan(const TransformSpec& pixels, int epoch) const;
-  StreamPlan plan_of_stream() const;
   BatchLoader open_training(int epoch, int steps_done);
-  BatchLoader open_validation(int epoch);
 
   const LoadingPlan& plan_;
   Sources& sources_;
   const PixelPlan& pixels_;
   const Division& division_;
   const std::optional<Normalization> scaling_;
+  // Batches held in memory: enough for every thread to have an image, with a small reserve, because
+  // whole batches are large.
   const int num_slots_;
   const std::size_t cache_bytes_;
   LoaderThreads pool_;

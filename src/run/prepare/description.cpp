@@ -22,19 +22,20 @@
 namespace kiln {
 namespace {
 
-DataRecord data_record(const DataConfig& config, const Run& run) {
-  const Sources& sources = run.sources;
-  const PixelPlan& pixels = run.plan.pixels;
-  const Division& division = run.plan.division;
+DataRecord data_record(const Job& job) {
+  const DataConfig& config = job.config.data;
+  const Sources& sources = job.sources;
+  const PixelPlan& pixels = job.plan.pixels;
+  const Division& division = job.plan.division;
   DataRecord data;
   data.train_path = config.train_path;
   data.valid_path = config.valid_path;
   data.words = judge_of(sources.train).words(sources);
   data.classes = sources.train.classes;
   if (!sources.train.is_stream())
-    data.train_counts = counts_of_all(run.world, sources.train, data.classes.size(),
+    data.train_counts = counts_of_all(job.world, sources.train, data.classes.size(),
                                       division.has_own_train ? &division.train : nullptr);
-  data.valid_counts = counts_of_all(run.world, sources.valid, data.classes.size(),
+  data.valid_counts = counts_of_all(job.world, sources.valid, data.classes.size(),
                                     division.has_own_valid ? &division.valid : nullptr);
   data.image_height = pixels.train.output.height;
   data.image_width = pixels.train.output.width;
@@ -51,16 +52,6 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
   std::copy(pixels.normalization.mean.begin(), pixels.normalization.mean.end(), data.mean);
   std::copy(pixels.normalization.std.begin(), pixels.normalization.std.end(), data.std);
   return data;
-}
-
-// What is given, with all that --recipe sets instead of it.
-std::string repeating_command(const TrainConfig& config) {
-  std::string line = "kiln train";
-  for (const Setting& setting : config.settings)
-    if (const std::string& name = setting.option->name;
-        setting.is_given() && name != options::kRecipe)
-      line += " --" + name + " " + shell_word(setting.text);
-  return line;
 }
 
 std::string set_text(const Dataset& set) {
@@ -95,10 +86,6 @@ std::string center_text(const TransformSpec& pixels) {
   return formatted("short side to %d, center crop", pixels.short_side);
 }
 
-std::string exif_text(Exif exif) {
-  return exif == Exif::kApply ? "applied" : "ignored (--exif apply turns pictures)";
-}
-
 void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan) {
   plan.emplace_back("training data", set_text(sources.train));
   plan.emplace_back("validation data", set_text(sources.valid));
@@ -116,7 +103,9 @@ void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan)
   if (pixels.cut_away.value_or(0) > 0 || train.fit != Fit::kCrop)
     plan.emplace_back(
         "fit", fit_name(train.fit) + (pixels.cut_away ? "; " + cut_text(*pixels.cut_away) : ""));
-  plan.emplace_back("EXIF orientation", exif_text(train.exif));
+  plan.emplace_back("EXIF orientation", train.exif == Exif::kApply
+                                            ? "applied"
+                                            : "ignored (--exif apply turns pictures)");
   if (train.chain) {
     plan.emplace_back("transformation", train.chain->whole.summary());
     plan.emplace_back("for validation", valid.chain->whole.summary());
@@ -136,42 +125,41 @@ std::string weights_text(const std::string& choice, const std::vector<double>& w
   return choice + ", " + text(least) + " to " + text(most);
 }
 
-void plan_balance(const OptimizationConfig& config, const Run& run, TextPairs& plan) {
-  if (const std::vector<double>& weights = run.plan.recipe.loss.class_weights; !weights.empty())
+void plan_balance(const Job& job, TextPairs& plan) {
+  const OptimizationConfig& config = job.config.optimization;
+  if (const std::vector<double>& weights = job.plan.recipe.loss.class_weights; !weights.empty())
     plan.emplace_back(
         "class weights",
         weights_text(config.class_weights == ClassWeights::kSqrt ? "sqrt" : "balanced", weights,
-                     run.sources.train.classes));
-  if (run.sources.train.samples.has_weights())
+                     job.sources.train.classes));
+  if (job.sources.train.samples.has_weights())
     plan.emplace_back("image weights", "in the training loss, as the list says");
   if (config.sample == Sampling::kBalanced)
-    plan.emplace_back("sampling", run.plan.uses_features
+    plan.emplace_back("sampling", job.plan.uses_features
                                       ? "balanced, each class weighs the same in the fit"
                                       : "balanced, each class equally often per epoch");
 }
 
-// Which part of the network is frozen, and how many parameters are still trained.
-std::string frozen_text(const Run& run, long long num_parameters) {
-  long long num_trained = 0;
-  for (const NamedTensor& item : run.state->model->trained_parameters())
-    num_trained += item.tensor.numel();
-  const bool is_norm = run.plan.recipe.freeze == Freeze::kNorm;
-  return std::string(is_norm ? "the norms" : "the backbone") + "; " + grouped(num_trained) +
-         " of " + grouped(num_parameters) + " parameters are trained";
-}
-
-void plan_model(bool weights_given, const Run& run, long long num_parameters, TextPairs& plan) {
-  const Sources& sources = run.sources;
+void plan_model(const Job& job, const ImageModel& model, long long num_parameters,
+                TextPairs& plan) {
+  const Sources& sources = job.sources;
   const ModelSpec& spec = sources.spec();
-  const PixelPlan& pixels = run.plan.pixels;
-  const bool has_weights = !sources.weights_text.empty() || weights_given;
+  const PixelPlan& pixels = job.plan.pixels;
+  const bool has_weights =
+      !sources.weights_text.empty() || !job.config.data.network.weights.empty();
   plan.emplace_back("model", spec.model_name + ", " + grouped(num_parameters) + " parameters, " +
                                  (has_weights       ? "given weights"
                                   : spec.pretrained ? "pretrained weights"
                                                     : "fresh weights from the seed"));
   if (!sources.weights_text.empty()) plan.emplace_back("weights", sources.weights_text);
-  if (run.plan.recipe.freeze != Freeze::kNone)
-    plan.emplace_back("frozen", frozen_text(run, num_parameters));
+  if (const Freeze freeze = job.plan.recipe.freeze; freeze != Freeze::kNone) {
+    long long num_trained = 0;
+    for (const NamedTensor& item : model.trained_parameters()) num_trained += item.tensor.numel();
+    plan.emplace_back("frozen",
+                      std::string(freeze == Freeze::kNorm ? "the norms" : "the backbone") + "; " +
+                          grouped(num_trained) + " of " + grouped(num_parameters) +
+                          " parameters are trained");
+  }
   plan.emplace_back(
       "normalization",
       pixels.normalization_name +
@@ -179,11 +167,12 @@ void plan_model(bool weights_given, const Run& run, long long num_parameters, Te
 }
 
 // What to type where pretrained weights help most: few photos are learned from scratch.
-void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& plan) {
+void plan_better_start(const Job& job, TextPairs& plan) {
+  const TrainConfig& config = job.config;
   constexpr int kSmallSide = 64;
   constexpr std::size_t kFewPhotos = 50'000, kFewInClass = 1000;
-  const Sources& sources = run.sources;
-  const ImageSize size = run.plan.pixels.train.output;
+  const Sources& sources = job.sources;
+  const ImageSize size = job.plan.pixels.train.output;
   const std::size_t images = sources.train.samples.size();
   const KnownNetwork& network = known_network(sources.spec().model_name);
   if (!config.data.network.weights.empty() || !config.data.untrained_model_path.empty() ||
@@ -227,8 +216,9 @@ void plan_machine(const Run& run, TextPairs& plan) {
 }
 
 // For a head that is fitted to features, instead of training in epochs.
-void plan_features(const OptimizationConfig& config, const Run& run, TextPairs& lines) {
-  const Plan& plan = run.plan;
+void plan_features(const Job& job, TextPairs& lines) {
+  const OptimizationConfig& config = job.config.optimization;
+  const Plan& plan = job.plan;
   lines.emplace_back(
       "plan",
       std::string("one pass through the frozen network, then the last layer is fitted to the "
@@ -240,7 +230,7 @@ void plan_features(const OptimizationConfig& config, const Run& run, TextPairs& 
                        plan.stop.time_limit_word +
                            "; ends the fit of the last layer, but not the pass of all images "
                            "before it");
-  plan_balance(config, run, lines);
+  plan_balance(job, lines);
 }
 
 // Adds a line with --recipe and the effective value of each of its options; none if all of them are
@@ -297,22 +287,7 @@ void plan_epochs(const Run& run, TextPairs& lines) {
   lines.emplace_back("plan", std::move(steps));
   if (is_limited) lines.emplace_back(kTimeLimitLabel, run.stop->time_text());
   plan_recipe(run.config, lines);
-  plan_balance(config, run, lines);
-}
-
-TextPairs plan_of(const Run& run, long long num_parameters) {
-  const TrainConfig& config = run.config;
-  TextPairs plan;
-  plan_data(run.sources, run.plan.pixels, plan);
-  plan_model(!config.data.network.weights.empty(), run, num_parameters, plan);
-  plan_better_start(config, run, plan);
-  plan_machine(run, plan);
-  if (run.plan.uses_features)
-    plan_features(config.optimization, run, plan);
-  else
-    plan_epochs(run, plan);
-  add_found_lines(run.plan.settings, plan);
-  return plan;
+  plan_balance(run, lines);
 }
 
 }  // namespace
@@ -324,7 +299,11 @@ RunStart describe_run(const Run& run) {
   start.time = unix_seconds();
   start.options = plan.texts_in_effect;
   start.versions = versions(run.machine.device.is_cuda);
-  start.command = repeating_command(config);
+  start.command = "kiln train";  // with what is given and all that --recipe sets instead of it
+  for (const Setting& setting : config.settings)
+    if (const std::string& name = setting.option->name;
+        setting.is_given() && name != options::kRecipe)
+      start.command += " --" + name + " " + shell_word(setting.text);
   start.model = run.sources.spec().model_name;
   start.device = run.machine.device.description;
   start.host = host_name();
@@ -336,8 +315,13 @@ RunStart describe_run(const Run& run) {
   start.num_epochs = run.stop->last_epoch();
   start.steps_per_epoch = plan.uses_features ? 0 : static_cast<int>(plan.division.steps_per_epoch);
   start.global_batch = static_cast<int>(plan.global_batch);
-  start.data = data_record(config.data, run);
-  start.plan = plan_of(run, start.num_parameters);
+  start.data = data_record(run);
+  plan_data(run.sources, plan.pixels, start.plan);
+  plan_model(run, *run.state->model, start.num_parameters, start.plan);
+  plan_better_start(run, start.plan);
+  plan_machine(run, start.plan);
+  plan.uses_features ? plan_features(run, start.plan) : plan_epochs(run, start.plan);
+  add_found_lines(plan.settings, start.plan);
   for (const std::string& idle : idle_gpus(run.world, run.machine.device))
     start.plan.emplace_back("idle", idle + ": use `kiln train --ranks auto` to use all of them");
   return start;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "run/prepare/plan.h"
+#include "run/inputs/sources.h"
 
 namespace kiln {
 namespace {
@@ -20,32 +20,10 @@ long long share_of(const MemoryUse& use) {
   return use.available / std::max(1, use.ranks_on_host);
 }
 
-// If the first step ran out of memory, its full need is unknown, so this suggests half the batch.
-int smaller_batch(const MemoryUse& use, bool has_stepped) {
-  const int half = use.batch_size / 2;
-  const int fits = has_stepped ? batch_that_fits(use) : 0;
-  return fits > 0 ? std::min(fits, half) : half;
-}
-
 constexpr int kSideStep = 32, kMaxSide = 2048;  // pixels; the most that --image-size takes
 
 double least_bytes(const StepNeed& need) {
   return least_step_bytes(need.kept_numbers, need.step);
-}
-
-// The share of the step's images, or of their pixels, that should fit.
-double share_that_should_fit(const StepNeed& need) {
-  return need.free / kMostToLeast / least_bytes(need);
-}
-
-int batch_that_should_fit(const StepNeed& need) {
-  return static_cast<int>(need.step.batch_size * share_that_should_fit(need));
-}
-
-int side_that_should_fit(const StepNeed& need) {
-  const double pixels = static_cast<double>(need.step.height) * need.step.width;
-  const double side = std::sqrt(pixels * share_that_should_fit(need));
-  return std::min(static_cast<int>(side) / kSideStep * kSideStep, kMaxSide);
 }
 
 // Bytes that this rank can have; infinite if its GPU cannot say.
@@ -58,7 +36,12 @@ double free_bytes(const Device& device, const World& world) {
 
 std::string sentence(const StepNeed& need, const std::string& takes, double bytes) {
   const auto text = [](double number) { return bytes_text(number); };
-  const int batch = batch_that_should_fit(need), side = side_that_should_fit(need);
+  // The share of the step's images, or of their pixels, that should fit.
+  const double share = need.free / kMostToLeast / least_bytes(need);
+  const double pixels = static_cast<double>(need.step.height) * need.step.width;
+  const int batch = static_cast<int>(need.step.batch_size * share);
+  const int side =
+      std::min(static_cast<int>(std::sqrt(pixels * share)) / kSideStep * kSideStep, kMaxSide);
   std::string advice;
   if (batch >= need.least_batch) advice = "--batch-size " + std::to_string(batch) + " or less";
   if (side >= kSideStep)
@@ -73,13 +56,6 @@ std::string sentence(const StepNeed& need, const std::string& takes, double byte
                    need.step.width, need.step.height, takes.c_str(), text(bytes).c_str(),
                    text(need.free).c_str(),
                    advice.empty() ? "a machine with more memory" : advice.c_str());
-}
-
-void check(const StepNeed& need, std::vector<std::string>& warnings) {
-  if (const std::string fault = step_fault(need); !fault.empty())
-    throw Error(ErrorCode::kModuleOutOfMemory, fault);
-  if (std::string warning = step_warning(need); !warning.empty())
-    warnings.push_back(std::move(warning));
 }
 
 }  // namespace
@@ -125,7 +101,9 @@ std::exception_ptr MemoryWatch::advised(const std::exception_ptr& failure) const
   try {
     std::rethrow_exception(known);
   } catch (const Error& error) {
-    const int batch = smaller_batch(use_, has_stepped_);
+    // If the first step ran out of memory, its full need is unknown: half the batch.
+    const int half = use_.batch_size / 2, fits = has_stepped_ ? batch_that_fits(use_) : 0;
+    const int batch = fits > 0 ? std::min(fits, half) : half;
     if (error.code() != ErrorCode::kModuleOutOfMemory || batch == 0) return failure;
     return std::make_exception_ptr(Error(error.code(), error.message() +
                                                            " This run has --batch-size " +
@@ -153,26 +131,25 @@ std::string step_warning(const StepNeed& need) {
 }
 
 void check_step_memory(const Device& device, const ImageModel& model, const World& world,
-                       const Plan& plan, std::vector<std::string>& warnings) {
-  const PixelPlan& pixels = plan.pixels;
+                       const PixelPlan& pixels, StepSize step, std::vector<std::string>& warnings) {
   const bool by_chain = pixels.train.chain != nullptr;
-  const Precision precision = plan.recipe.precision;
-  StepNeed need{
-      .kept_numbers = model.kept_numbers(),
-      .step = {.height = pixels.train.output.height,
-               .width = pixels.train.output.width,
-               .batch_size = plan.loading.batch_size,
-               .is_backward = !plan.uses_features && plan.recipe.freeze != Freeze::kBackbone,
-               .is_half = precision == Precision::kBf16 || precision == Precision::kFp16},
-      .least_batch = pixels.smallest_batch,
-      .free = free_bytes(device, world),
-      .size_option = by_chain ? "" : "--image-size"};
-  check(need, warnings);
-  need.step.height = pixels.valid.output.height;
-  need.step.width = pixels.valid.output.width;
-  need.step.is_backward = false;
-  if (!by_chain) need.size_option = "--eval-crop";
-  check(need, warnings);
+  const double free = free_bytes(device, world);
+  const auto check = [&](ImageSize size, const char* size_option) {
+    step.height = size.height;
+    step.width = size.width;
+    const StepNeed need{.kept_numbers = model.kept_numbers(),
+                        .step = step,
+                        .least_batch = pixels.smallest_batch,
+                        .free = free,
+                        .size_option = by_chain ? "" : size_option};
+    if (const std::string fault = step_fault(need); !fault.empty())
+      throw Error(ErrorCode::kModuleOutOfMemory, fault);
+    if (std::string warning = step_warning(need); !warning.empty())
+      warnings.push_back(std::move(warning));
+  };
+  check(pixels.train.output, "--image-size");
+  step.is_backward = false;
+  check(pixels.valid.output, "--eval-crop");
 }
 
 }  // namespace kiln

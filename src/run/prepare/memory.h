@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-struct Plan;
+struct PixelPlan;
 
 struct StepSize {
   int height = 0, width = 0;  // of the images, in pixels
@@ -50,10 +50,10 @@ std::string step_warning(const StepNeed& need);
 
 // Throws Error kModuleOutOfMemory for steps in training or validation that cannot fit: on a CPU
 // into this rank's share of the available memory, on a GPU into its free memory. Swap space does
-// not count. Adds a warning for those that may not fit. Of the plan: pixels, batch size, recipe and
-// whether it uses features.
+// not count. Adds a warning for those that may not fit. `step`: of training, without the size of
+// its images.
 void check_step_memory(const Device& device, const ImageModel& model, const World& world,
-                       const Plan& plan, std::vector<std::string>& warnings);
+                       const PixelPlan& pixels, StepSize step, std::vector<std::string>& warnings);
 
 // The memory use of one of the ranks that share a host, in bytes.
 struct MemoryUse {

@@ -24,17 +24,6 @@
 namespace kiln {
 namespace {
 
-// With this many images or more, --auto must be requested explicitly.
-constexpr long long kFewImages = 5000;
-
-long long num_images(const Sources& sources) {
-  return static_cast<long long>(sources.train.samples.size() + sources.valid.samples.size());
-}
-
-void add_found(Plan& plan, std::string_view option, std::string text, std::string reason) {
-  plan.settings = plan.settings.found(option, std::move(text), std::move(reason));
-}
-
 // A clause that says why --auto True cannot be used; empty if it can.
 std::string hindrance(const Sources& sources, bool has_weights) {
   if (sources.train.is_stream()) return "the images of a stream cannot be read again";
@@ -45,83 +34,75 @@ std::string hindrance(const Sources& sources, bool has_weights) {
   return "";
 }
 
-// Whether --auto is on, and why; nothing if that need not be said. A collective.
-struct Decision {
-  bool is_on = false;
-  std::string reason;
-};
-std::optional<Decision> decide_automatic(const TrainConfig& config, const Sources& sources,
-                                         World& world) {
-  const AutoChoice choice = config.optimization.automatic;
+// Whether --auto is on. Adds it to the settings, unless it need not be said. A collective.
+bool decide_automatic(const TrainConfig& config, const Sources& sources, World& world,
+                      Settings& settings) {
+  constexpr std::int64_t kFewImages = 5000;  // with as many or more, it must be asked for
+  const bool is_asked = config.optimization.automatic == AutoChoice::kYes;
+  const bool is_off = config.optimization.automatic == AutoChoice::kNo;
   const Setting& setting = config.settings.of(options::kAuto);
   const std::string given = setting.is_given() ? "" : setting.reason;  // another option is
-  if (choice == AutoChoice::kNo && given.empty()) return {};
+  if (is_off && given.empty()) return false;
   // Rank 0 has built the network, and may be the only rank that has read the weights.
   const bool has_weights = world.broadcast(!sources.weights_text.empty());
-  const std::string why_not = choice == AutoChoice::kNo ? given : hindrance(sources, has_weights);
-  const std::string count = plural(num_images(sources), "image", "images");
-  if (choice == AutoChoice::kYes) {
+  const std::string why_not = is_off ? given : hindrance(sources, has_weights);
+  if (is_asked)
     world.agree([&] {
       if (!why_not.empty())
         throw Error(ErrorCode::kUserError,
                     "--auto True cannot be used, since " + why_not + "; or leave --auto out.");
     });
-    return Decision{true, "as requested"};
-  }
-  if (!has_weights) return {};
-  const bool is_few = num_images(sources) < kFewImages;
-  if (!why_not.empty())
-    return Decision{false, why_not + (is_few && why_not == "--epochs is given"
-                                          ? "; --auto True suits so few images"
-                                          : "")};
-  if (!is_few) return Decision{false, count};
-  return Decision{true, count + " and given weights"};
+  else if (!has_weights)
+    return false;
+  const auto images =
+      static_cast<std::int64_t>(sources.train.samples.size() + sources.valid.samples.size());
+  const bool is_few = images < kFewImages, is_on = is_asked || (why_not.empty() && is_few);
+  std::string reason = plural(images, "image", "images");
+  if (is_asked)
+    reason = "as requested";
+  else if (is_on)
+    reason += " and given weights";
+  else if (!why_not.empty())
+    reason = why_not +
+             (is_few && why_not == "--epochs is given" ? "; --auto True suits so few images" : "");
+  settings = settings.found(options::kAuto, is_on ? "True" : "False", reason);
+  return is_on;
 }
 
 // Sets what --auto sets unless it was given.
-void settle_automatic(const TrainConfig& config, const Sources& sources, World& world, Plan& plan) {
-  const std::optional<Decision> decision = decide_automatic(config, sources, world);
-  if (!decision) return;
-  plan.is_automatic = decision->is_on;
-  add_found(plan, options::kAuto, decision->is_on ? "True" : "False", decision->reason);
-  if (!decision->is_on) return;
+void set_for_fine_tuning(const TrainConfig& config, TransformSpec& pixels, Settings& settings) {
   if (!config.settings.is_given(options::kAugment)) {
-    plan.pixels.train.augment = parse_augment("flip");
-    add_found(plan, options::kAugment, "flip", "--auto: for fine-tuning");
+    pixels.augment = parse_augment("flip");
+    settings = settings.found(options::kAugment, "flip", "--auto: for fine-tuning");
   }
   const OptimizationConfig& length = config.optimization;
   if (!config.settings.is_given(options::kEpochs) && length.steps == 0 && length.time_limit_s == 0)
-    add_found(plan, options::kEpochs, std::to_string(length.epochs),
-              "--auto: for fine-tuning, the default");
+    settings = settings.found(options::kEpochs, std::to_string(length.epochs),
+                              "--auto: for fine-tuning, the default");
 }
 
-// The learning rate where none is given, which suits the optimizer and the batch; without --auto,
-// in a run with --untrained-model-path, it is the designer's.
-double settled_rate(const TrainConfig& config, Plan& plan) {
+// The learning rate where none is given, which suits the optimizer and the batch.
+double found_rate(const OptimizationConfig& config, Settings& settings) {
   constexpr double kOfModern = 0.3;  // without its warm-up; measured in docs/recipes.md
-  const OptimizationConfig& asked = config.optimization;
-  const bool is_designers = !config.data.untrained_model_path.empty() && !plan.is_automatic;
-  if (config.settings.is_given(options::kLearningRate) || is_designers || plan.uses_features)
-    return asked.learning_rate;
-  const KnownOptimizer& optimizer = *find_row(kKnownOptimizers, asked.recipe.optimizer);
-  const int images = asked.batch_size * asked.accumulate;
+  const KnownOptimizer& optimizer = *find_row(kKnownOptimizers, config.recipe.optimizer);
+  const int images = config.batch_size * config.accumulate;
   const std::string text = formatted("%.2g", kOfModern * optimizer.modern_learning_rate(images));
-  add_found(plan, options::kLearningRate, text,
-            formatted("for %s and %d images a step", optimizer.name.data(), images));
+  settings =
+      settings.found(options::kLearningRate, text,
+                     formatted("for %s and %d images a step", optimizer.name.data(), images));
   return std::stod(text);
 }
 
 // Whether only the head is trained and every image looks the same in every epoch.
-bool uses_features(Freeze freeze, const Sources& sources, const Plan& plan) {
+bool can_use_features(Freeze freeze, const Sources& sources, const TransformSpec& pixels,
+                      const Division& division) {
   return freeze == Freeze::kBackbone && !sources.train.is_stream() &&
-         plan.pixels.train.augment == Augment::kNone && !draws(plan.pixels.train) &&
-         !plan.division.has_own_train && !plan.network.with_output_layer;
+         pixels.augment == Augment::kNone && !draws(pixels) && !division.has_own_train &&
+         !sources.spec().pretrained;
 }
 
 // The command line rules out other reasons why --folds has no features to work with.
-void check_folds(int folds, const Plan& plan) {
-  if (folds == 0 || plan.uses_features) return;
-  const TransformSpec& pixels = plan.pixels.train;
+[[noreturn]] void refuse_folds(const TransformSpec& pixels) {
   throw Error(ErrorCode::kUserError,
               "--folds needs images whose features are the same in every epoch, but " +
                   (draws(pixels) ? "--transform-path has random operations (" +
@@ -133,9 +114,9 @@ void check_folds(int folds, const Plan& plan) {
                   ", or leave --folds out.");
 }
 
-// Throws Error kUserError for options about training in epochs if there are none.
-void check_recipe_of_features(const Settings& settings, const Plan& plan) {
-  if (!plan.uses_features) return;
+// Of the options about training in epochs, of which there are none: throws Error kUserError for
+// those that would mean something else, and warns of the others.
+void check_unused(const Settings& settings, std::vector<std::string>& warnings) {
   for (const std::string_view name : options::kOfEpochsAlone)
     if (!settings.of(name).is_default())
       throw Error(
@@ -144,27 +125,21 @@ void check_recipe_of_features(const Settings& settings, const Plan& plan) {
               " applies to training in epochs, but with --freeze backbone and --augment none the "
               "last layer is fitted to features directly: use --augment flip, or leave --" +
               std::string(name) + " out.");
-}
-
-void warn_of_unused(const Settings& settings, Plan& plan) {
-  if (!plan.uses_features) return;
   std::vector<std::string> unused;
   for (const std::string_view name : options::kOfEpochs)
     if (const Setting& setting = settings.of(name);
         setting.origin >= Origin::kFile && !setting.is_default())
       unused.push_back("--" + std::string(name));
   if (!unused.empty())
-    plan.warnings.push_back(
+    warnings.push_back(
         without_effect(unused,
                        "with --freeze backbone and --augment none the last layer is fitted to "
                        "features directly; --augment flip trains it in epochs"));
 }
 
 // Rank 0 holds the features of all images.
-void check_feature_memory(const Sources& sources, const ImageModel& model, const World& world,
-                          const Plan& plan) {
+void check_feature_memory(const Sources& sources, const ImageModel& model, bool is_automatic) {
   constexpr double kShare = 0.5;  // share of the available memory
-  if (!(plan.uses_features || plan.is_automatic) || !world.leads()) return;
   const auto count =
       static_cast<std::int64_t>(sources.train.samples.size() +
                                 (sources.judged_out_of_fold ? 0 : sources.valid.samples.size()));
@@ -174,36 +149,38 @@ void check_feature_memory(const Sources& sources, const ImageModel& model, const
   if (needed <= limit) return;
   throw Error(
       ErrorCode::kUserError,
-      (plan.is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
+      (is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
           formatted(" the features of all %s images are kept in memory and take %s, more than half "
                     "of what is available: use --freeze backbone --augment flip, which trains the "
                     "last layer in epochs, or fewer images.",
                     grouped(count).c_str(), bytes_text(needed).c_str()));
 }
 
-// How many epochs the schedule has, by --epochs or --steps.
-Length length_of(const OptimizationConfig& config, bool has_epochs, const Plan& plan) {
-  Length length{.epochs = 1,
-                .first_epochs = plan.is_automatic ? 1 : 0,
-                .steps = config.steps,
-                .steps_per_epoch = plan.division.steps_per_epoch};
-  if (plan.uses_features) {
-    length.steps = 0;
-  } else if (config.steps == 0 || has_epochs) {
-    length.epochs = config.epochs;
-  } else {
-    length.epochs = length.epochs_for_steps();
-  }
-  return length;
-}
-
-void check_steps(const OptimizationConfig& config, const Length& length) {
-  const auto all = static_cast<long long>(length.steps_per_epoch) * length.epochs;
-  if (length.steps <= all) return;
-  throw Error(ErrorCode::kUserError,
-              formatted("--steps is %lld, but --epochs %d has only %lld steps: give one of the "
-                        "two, or more epochs.",
-                        static_cast<long long>(config.steps), config.epochs, all));
+// Throws what make_plan() throws for options that fit each other, but not these images or this
+// machine. Returns warnings.
+std::vector<std::string> check(const PlanInputs& given, const PixelPlan& pixels,
+                               const Division& division, bool is_automatic, bool uses_features,
+                               const PrecisionChoice& precision, const World& world) {
+  const OptimizationConfig& asked = given.config.optimization;
+  if (division.steps_per_epoch == 0 && !uses_features)
+    throw Error(ErrorCode::kInvalidDataset,
+                "The training dataset, or a shard of it, has fewer images than one step needs. "
+                "Use a smaller --batch-size or --accumulate, or more images.");
+  if (asked.folds > 0 && !uses_features) refuse_folds(pixels.train);
+  judge_of(given.sources.train)
+      .check(given.sources, uses_features && asked.class_weights != ClassWeights::kNone);
+  std::vector<std::string> warnings;
+  if (uses_features) check_unused(given.config.settings, warnings);
+  if ((uses_features || is_automatic) && world.leads())
+    check_feature_memory(given.sources, given.model, is_automatic);
+  const bool is_half =
+      precision.precision == Precision::kBf16 || precision.precision == Precision::kFp16;
+  check_step_memory(given.machine.device, given.model, world, pixels,
+                    {.batch_size = asked.batch_size,
+                     .is_backward = !uses_features && asked.freeze != Freeze::kBackbone,
+                     .is_half = is_half},
+                    warnings);
+  return warnings;
 }
 
 // A collective if class weights are requested and the ranks have different images.
@@ -216,67 +193,79 @@ std::vector<double> class_weights_of(ClassWeights choice, const Sources& sources
   return judge_of(sources.train).class_weights(choice, counts, sources.train.samples.size());
 }
 
-// Leaves out class weights and the number of epochs, which depend on all ranks.
-Recipe recipe_of(const OptimizationConfig& config, double learning_rate, int num_ranks,
-                 Precision precision) {
-  Recipe recipe;
-  recipe.precision = precision;
-  recipe.freeze = config.freeze;
-  if (config.head_learning_rate)
-    recipe.optimizer.head_rate = *config.head_learning_rate / learning_rate;
-  recipe.optimizer.name = config.recipe.optimizer;
-  recipe.optimizer.momentum = config.recipe.momentum;
-  recipe.optimizer.weight_decay = config.recipe.weight_decay;
-  recipe.optimizer.decays_norm_and_bias = config.recipe.decays_norm_and_bias;
-  recipe.clip_norm = config.recipe.clip_norm;
-  recipe.ema = config.recipe.ema;
-  recipe.loss.label_smoothing = config.recipe.label_smoothing;
-  recipe.mix = {config.recipe.mixup, config.recipe.cutmix,
-                static_cast<std::uint64_t>(config.random_seed)};
-  recipe.schedule.name = config.recipe.schedule;
-  recipe.schedule.warmup_epochs = config.num_warmup_steps;
-  recipe.schedule.peak = learning_rate * config.lr_scaling.of(num_ranks);
-  return recipe;
+// How many epochs the schedule has, by --epochs or --steps.
+Length length_of(const TrainConfig& config, std::int64_t steps_per_epoch, bool is_automatic,
+                 bool uses_features) {
+  const OptimizationConfig& asked = config.optimization;
+  Length length{.first_epochs = is_automatic ? 1 : 0,
+                .steps = uses_features ? 0 : asked.steps,
+                .steps_per_epoch = steps_per_epoch};
+  if (uses_features) return length;
+  const bool has_epochs = asked.steps == 0 || config.settings.is_given(options::kEpochs);
+  length.epochs = has_epochs ? asked.epochs : length.epochs_for_steps();
+  return length;
 }
 
 // A learning rate that was not given, or scaled by another number of ranks, stays in effect when
 // the run resumes; a given one is that of before, unless an earlier version of the program, which
 // did not compare them, has saved the run.
-void keep_rates(const SavedRun& saved, bool is_given, int num_ranks, Recipe& recipe) {
-  if (!is_given || saved.machine.num_ranks != num_ranks || !saved.options_in_effect.empty())
-    recipe.schedule.peak = saved.peak_learning_rate;
-  if (saved.head_rate > 0) recipe.optimizer.head_rate = saved.head_rate;
+double peak_of(const PlanInputs& given, double learning_rate, int num_ranks) {
+  const OptimizationConfig& config = given.config.optimization;
+  if (given.resume) {
+    const SavedRun& saved = given.resume->run;
+    if (!given.config.settings.is_given(options::kLearningRate) ||
+        saved.machine.num_ranks != num_ranks || !saved.options_in_effect.empty())
+      return saved.peak_learning_rate;
+  }
+  return learning_rate *
+         config.lr_scaling.of(given.config.ranks.exchange.num_summed_ranks(num_ranks));
 }
 
-// Of a run that resumes, what auto chose when it began. A collective.
-PrecisionChoice precision_of(const PlanInputs& given, const Plan& plan, World& world) {
-  const std::optional<Precision> asked = given.config.optimization.precision;
-  const Device& device = given.machine.device;
-  const ImageSize size = plan.pixels.train.output;
-  const int side = std::max(size.width, size.height);
-  const KnownNetwork* trained =
-      plan.uses_features ? nullptr : find_network(plan.network.model_name);
-  PrecisionChoice choice = agreed_precision(world, asked, device, side, trained);
-  if (asked || !given.resume) return choice;
-  const std::optional<Precision> saved =
-      value_named<Precision>(kPrecisionNames, given.resume->run.precision);
-  if (saved == choice.precision) return choice;
-  choice = agreed_precision(world, saved, device, side, trained);
-  choice.reason = "auto: as in the checkpoint";
-  return choice;
+double head_rate_of(const PlanInputs& given, double learning_rate) {
+  if (given.resume && given.resume->run.head_rate > 0) return given.resume->run.head_rate;
+  const std::optional<double> rate = given.config.optimization.head_learning_rate;
+  return rate ? *rate / learning_rate : OptimizerPlan().head_rate;
 }
 
-StopRule stop_rule_of(const OptimizationConfig& config, const Settings& settings,
-                      const Sources& sources, const World& world, const Plan& plan) {
-  const int ranks = plan.division.has_own_valid ? 1 : world.size();
-  return {.length = length_of(config, settings.is_given(options::kEpochs), plan),
-          .time_limit_s = plan.uses_features ? 0 : config.time_limit_s,
-          .time_limit_word = settings.text(options::kTimeLimit),
+Recipe recipe_of(const PlanInputs& given, double learning_rate, const Length& length,
+                 Precision precision, std::vector<double> class_weights, int num_ranks) {
+  const OptimizationConfig& config = given.config.optimization;
+  const RecipeConfig& recipe = config.recipe;
+  const bool is_part = length.steps > 0 && !given.config.settings.is_given(options::kEpochs) &&
+                       config.time_limit_s == 0;
+  return {.optimizer = {.name = recipe.optimizer,
+                        .momentum = recipe.momentum,
+                        .weight_decay = recipe.weight_decay,
+                        .head_rate = head_rate_of(given, learning_rate),
+                        .decays_norm_and_bias = recipe.decays_norm_and_bias},
+          .schedule = {.name = recipe.schedule,
+                       .epochs = is_part ? static_cast<double>(length.steps) /
+                                               static_cast<double>(length.steps_per_epoch)
+                                         : length.epochs,
+                       .warmup_epochs = config.num_warmup_steps,
+                       .peak = peak_of(given, learning_rate, num_ranks),
+                       .steps_per_epoch = static_cast<int>(length.steps_per_epoch)},
+          .loss = {.class_weights = std::move(class_weights),
+                   .label_smoothing = recipe.label_smoothing},
+          .mix = {recipe.mixup, recipe.cutmix, static_cast<std::uint64_t>(config.random_seed)},
+          .clip_norm = recipe.clip_norm,
+          .ema = recipe.ema,
+          .precision = precision,
+          .freeze = config.freeze};
+}
+
+StopRule stop_rule_of(const PlanInputs& given, const Division& division, const Length& length,
+                      bool is_automatic, bool uses_features, const World& world) {
+  const OptimizationConfig& config = given.config.optimization;
+  const int ranks = division.has_own_valid ? 1 : world.size();
+  return {.length = length,
+          .time_limit_s = uses_features ? 0 : config.time_limit_s,
+          .time_limit_word = given.config.settings.text(options::kTimeLimit),
           .patience = config.patience,
           .warmup_epochs = config.num_warmup_steps,
-          .is_automatic = plan.is_automatic,
-          .writes_checkpoints = plan.checkpoint.is_lasting(),
-          .validation_batches = std::ceil(static_cast<double>(sources.valid.samples.size()) /
+          .is_automatic = is_automatic,
+          .writes_checkpoints = given.config.checkpoint.is_lasting(),
+          .validation_batches = std::ceil(static_cast<double>(given.sources.valid.samples.size()) /
                                           ranks / config.batch_size),
           .accumulate = config.accumulate};
 }
@@ -292,59 +281,63 @@ LoadingPlan loading_of(const TrainConfig& config, const Machine& machine) {
           .silence = silence_limits(config.ranks)};
 }
 
-void add_size(Plan& plan) {
-  const PixelPlan& pixels = plan.pixels;
-  const ImageSize size = pixels.train.output;
-  // The common size of all images cannot be given as --image-size: it need not be square, and
-  // nothing is resized.
-  const bool is_resized = pixels.train.short_side != 0;
-  add_found(plan, options::kImageSize, is_resized ? std::to_string(size.height) : "",
-            (is_resized ? "" : formatted("%dx%d, ", size.width, size.height)) + pixels.size_reason);
+// Of a run that resumes, what auto chose when it began. `trained`: see choose_precision(). A
+// collective.
+PrecisionChoice precision_of(const PlanInputs& given, ImageSize size, const KnownNetwork* trained,
+                             World& world) {
+  const std::optional<Precision> asked = given.config.optimization.precision;
+  const Device& device = given.machine.device;
+  const int side = std::max(size.width, size.height);
+  PrecisionChoice choice = agreed_precision(world, asked, device, side, trained);
+  if (asked || !given.resume) return choice;
+  const std::optional<Precision> saved =
+      value_named<Precision>(kPrecisionNames, given.resume->run.precision);
+  if (saved == choice.precision) return choice;
+  choice = agreed_precision(world, saved, device, side, trained);
+  choice.reason = "auto: as in the checkpoint";
+  return choice;
 }
 
-// A normalization that comes with the weights has no name that the option accepts.
-void add_normalization(bool is_pretrained, Plan& plan) {
-  const PixelPlan& pixels = plan.pixels;
-  const bool has_word =
-      pixels.normalization_name == "half" || pixels.normalization_name == "imagenet";
-  add_found(plan, options::kNormalization, has_word ? pixels.normalization_name : "",
-            !pixels.normalization_reason.empty() ? pixels.normalization_reason
-            : is_pretrained                      ? "set by the pretrained weights"
-                                                 : "the weights are not pretrained");
-}
-
-void add_machine(const RanksConfig& config, const Device& device, World& world, Plan& plan) {
-  if (config.device == DeviceChoice::kAuto)
-    add_found(plan, options::kDevice, device.is_cuda ? "cuda" : "cpu", device.description);
+// What the options left open. A collective.
+Settings with_open(const TrainConfig& config, const PixelPlan& pixels, bool is_pretrained,
+                   const PrecisionChoice& precision, const Device& device, World& world,
+                   Settings settings) {
+  const auto add = [&](std::string_view option, std::string text, std::string reason) {
+    settings = settings.found(option, std::move(text), std::move(reason));
+  };
+  if (const ImageSize size = pixels.train.output; config.data.image_size == 0) {
+    // The common size of all images cannot be given as --image-size: it need not be square, and
+    // nothing is resized.
+    const bool is_resized = pixels.train.short_side != 0;
+    add(options::kImageSize, is_resized ? std::to_string(size.height) : "",
+        (is_resized ? "" : formatted("%dx%d, ", size.width, size.height)) + pixels.size_reason);
+  }
+  if (!config.data.fit)
+    add(options::kFit, fit_name(pixels.train.fit), cut_text(pixels.cut_away.value_or(0)));
+  if (config.data.normalization == NormalizationChoice::kAuto) {
+    // One that comes with the weights has no name that the option accepts.
+    const std::string& name = pixels.normalization_name;
+    add(options::kNormalization, name == "half" || name == "imagenet" ? name : "",
+        !pixels.normalization_reason.empty() ? pixels.normalization_reason
+        : is_pretrained                      ? "set by the pretrained weights"
+                                             : "the weights are not pretrained");
+  }
+  if (!config.optimization.precision)
+    add(options::kPrecision, precision_name(precision.precision), precision.reason);
+  const RanksConfig& ranks = config.ranks;
+  if (ranks.device == DeviceChoice::kAuto)
+    add(options::kDevice, device.is_cuda ? "cuda" : "cpu", device.description);
   const std::vector<int> threads = world.gather(at::get_num_threads());
-  const bool equal =
-      std::adjacent_find(threads.begin(), threads.end(), std::not_equal_to<>()) == threads.end();
-  if (config.threads == 0)
-    add_found(plan, options::kThreads, equal ? std::to_string(threads.front()) : "",
-              equal ? "one per processor" : "differs between ranks");
-  if (world.size() == 1 || (config.launch && *config.launch > 0)) return;
+  const bool equal = std::ranges::count(threads, threads.front()) == std::ssize(threads);
+  if (ranks.threads == 0)
+    add(options::kThreads, equal ? std::to_string(threads.front()) : "",
+        equal ? "one per processor" : "differs between ranks");
+  if (world.size() == 1 || (ranks.launch && *ranks.launch > 0)) return settings;
   const bool on_one_host = world.local_size() == world.size();
   const std::string count = std::to_string(world.size());
-  add_found(plan, options::kRanks, on_one_host ? count : "",
-            on_one_host ? "the processes of this run" : count + " on several hosts");
-}
-
-// Adds what the options left open. A collective.
-void add_open(const PlanInputs& given, World& world, Plan& plan) {
-  const TrainConfig& config = given.config;
-  if (config.data.image_size == 0) add_size(plan);
-  if (!config.data.fit)
-    add_found(plan, options::kFit, fit_name(plan.pixels.train.fit),
-              cut_text(plan.pixels.cut_away.value_or(0)));
-  if (config.data.normalization == NormalizationChoice::kAuto)
-    add_normalization(given.sources.spec().pretrained, plan);
-  if (!config.optimization.precision)
-    add_found(plan, options::kPrecision, precision_name(plan.precision.precision),
-              plan.precision.reason);
-  add_machine(config.ranks, given.machine.device, world, plan);
-  if (plan.stop.time_limit_s > 0)
-    add_found(plan, options::kEpochs, std::to_string(plan.stop.length.epochs),
-              "maximum: --time-limit decides after the first epoch");
+  add(options::kRanks, on_one_host ? count : "",
+      on_one_host ? "the processes of this run" : count + " on several hosts");
+  return settings;
 }
 
 }  // namespace
@@ -361,59 +354,60 @@ ModelOptions model_options(const Sources& sources) {
 Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
                const std::vector<Setting>& found, World& world) {
   const TrainConfig& config = given.config;
-  const OptimizationConfig& optimization = config.optimization;
+  const OptimizationConfig& asked = config.optimization;
   const Sources& sources = given.sources;
-  Plan plan;
-  plan.settings = config.settings;
-  for (const Setting& one : found) plan.settings = plan.settings.replaced(one);
-  plan.network = model_options(sources);
-  plan.pixels = std::move(pixels);
-  plan.division = std::move(division);
-  settle_automatic(config, sources, world, plan);
-  plan.uses_features = uses_features(optimization.freeze, sources, plan);
-  plan.precision = precision_of(given, plan, world);
-  const double learning_rate = settled_rate(config, plan);
-  warn_of_unused(config.settings, plan);
-  plan.loading = loading_of(config, given.machine);
-  plan.recipe =
-      recipe_of(optimization, learning_rate, config.ranks.exchange.num_summed_ranks(world.size()),
-                plan.precision.precision);
+  const Device& device = given.machine.device;
+  Settings settings = config.settings;
+  for (const Setting& one : found) settings = settings.replaced(one);
+  const bool is_automatic = decide_automatic(config, sources, world, settings);
+  if (is_automatic) set_for_fine_tuning(config, pixels.train, settings);
+  const bool uses_features = can_use_features(asked.freeze, sources, pixels.train, division);
+  const PrecisionChoice precision =
+      precision_of(given, pixels.train.output,
+                   uses_features ? nullptr : find_network(sources.spec().model_name), world);
+  // Without --auto, in a run with --untrained-model-path, it is the designer's.
+  const bool is_designers = !config.data.untrained_model_path.empty() && !is_automatic;
+  const bool has_rate = config.settings.is_given(options::kLearningRate) || is_designers;
+  const double learning_rate =
+      has_rate || uses_features ? asked.learning_rate : found_rate(asked, settings);
+  std::vector<std::string> warnings;
   world.agree([&] {
-    if (plan.division.steps_per_epoch == 0 && !plan.uses_features)
-      throw Error(ErrorCode::kInvalidDataset,
-                  "The training dataset, or a shard of it, has fewer images than one step needs. "
-                  "Use a smaller --batch-size or --accumulate, or more images.");
-    check_folds(optimization.folds, plan);
-    judge_of(sources.train)
-        .check(sources, plan.uses_features && optimization.class_weights != ClassWeights::kNone);
-    check_recipe_of_features(config.settings, plan);
-    check_feature_memory(sources, given.model, world, plan);
-    check_step_memory(given.machine.device, given.model, world, plan, plan.warnings);
+    warnings = check(given, pixels, division, is_automatic, uses_features, precision, world);
   });
-  plan.recipe.loss.class_weights =
-      class_weights_of(optimization.class_weights, sources, plan.division, world);
-  plan.checkpoint = config.checkpoint;
-  plan.stop = stop_rule_of(optimization, config.settings, sources, world, plan);
-  plan.recipe.schedule.steps_per_epoch = static_cast<int>(plan.division.steps_per_epoch);
-  const Length& length = plan.stop.length;
-  plan.recipe.schedule.epochs = length.epochs;
-  if (length.steps > 0 && !config.settings.is_given(options::kEpochs) &&
-      optimization.time_limit_s == 0)
-    plan.recipe.schedule.epochs =
-        static_cast<double>(length.steps) / static_cast<double>(length.steps_per_epoch);
-  world.agree([&] { check_steps(optimization, length); });
-  if (given.resume)
-    keep_rates(given.resume->run, config.settings.is_given(options::kLearningRate), world.size(),
-               plan.recipe);
-  plan.learning_rate = learning_rate;
-  plan.exchange = config.ranks.exchange;
-  plan.num_training_ranks = plan.exchange.num_training_ranks(world.size());
-  plan.global_batch =
-      std::int64_t{plan.num_training_ranks} * plan.loading.batch_size * plan.loading.accumulate;
-  add_open(given, world, plan);
-  plan.texts_in_effect =
-      texts_in_effect(config.settings, plan.settings, length.steps > 0 ? length.epochs : 0);
-  return plan;
+  const Length length = length_of(config, division.steps_per_epoch, is_automatic, uses_features);
+  std::vector<double> class_weights =
+      class_weights_of(asked.class_weights, sources, division, world);
+  world.agree([&] {
+    if (const long long all = length.steps_per_epoch * length.epochs; length.steps > all)
+      throw Error(ErrorCode::kUserError,
+                  formatted("--steps is %lld, but --epochs %d has only %lld steps: give one of the "
+                            "two, or more epochs.",
+                            static_cast<long long>(asked.steps), asked.epochs, all));
+  });
+  Recipe recipe = recipe_of(given, learning_rate, length, precision.precision,
+                            std::move(class_weights), world.size());
+  StopRule stop = stop_rule_of(given, division, length, is_automatic, uses_features, world);
+  settings = with_open(config, pixels, sources.spec().pretrained, precision, device, world,
+                       std::move(settings));
+  if (stop.time_limit_s > 0)
+    settings = settings.found(options::kEpochs, std::to_string(length.epochs),
+                              "maximum: --time-limit decides after the first epoch");
+  const int num_training_ranks = config.ranks.exchange.num_training_ranks(world.size());
+  return {.precision = precision,
+          .uses_features = uses_features,
+          .is_automatic = is_automatic,
+          .pixels = std::move(pixels),
+          .division = std::move(division),
+          .loading = loading_of(config, given.machine),
+          .learning_rate = learning_rate,
+          .recipe = std::move(recipe),
+          .stop = std::move(stop),
+          .num_training_ranks = num_training_ranks,
+          .global_batch = std::int64_t{num_training_ranks} * asked.batch_size * asked.accumulate,
+          .texts_in_effect =
+              texts_in_effect(config.settings, settings, length.steps > 0 ? length.epochs : 0),
+          .settings = settings,
+          .warnings = std::move(warnings)};
 }
 
 Settings settings_of_frozen_alone(Settings settings, const Settings& asked,

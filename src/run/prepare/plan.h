@@ -33,17 +33,14 @@ struct Plan {
   PrecisionChoice precision;   // the same on all ranks
   bool uses_features = false;  // fits a head instead of epochs (run/frozen/frozen_run.h)
   bool is_automatic = false;   // --auto: fits a head as the first epoch (the same file)
-  ModelOptions network;
   PixelPlan pixels;
   Division division;
   LoadingPlan loading;
   double learning_rate = 0;  // before scaling by the number of ranks
   Recipe recipe;  // its schedule has all epochs that were asked for; see Stop::scheduled_epochs()
   StopRule stop;
-  ExchangePlan exchange;
-  int num_training_ranks = 1;     // the first ranks
-  std::int64_t global_batch = 1;  // images in one step, over all ranks
-  CheckpointConfig checkpoint;
+  int num_training_ranks = 1;         // the first ranks
+  std::int64_t global_batch = 1;      // images in one step, over all ranks
   OptionTexts texts_in_effect;        // see repeat_file.h
   Settings settings;                  // with what this run has found; rank 0 logs it
   std::vector<std::string> warnings;  // of memory

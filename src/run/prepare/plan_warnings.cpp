@@ -43,14 +43,35 @@ class Warnings {
     for (const Dataset* set : {&sources_.train, &sources_.valid})
       said_.insert(said_.end(), set->notes.begin(), set->notes.end());
     if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
-    options();
-    swapped_data();
+    std::vector<std::string> unused;
+    if (!sources_.train.is_stream() &&
+        plan_.loading.shuffle_buffer != static_cast<std::size_t>(StreamConfig{}.shuffle_buffer))
+      unused.emplace_back("--shuffle-buffer (for streams)");
+    if (const std::string text =
+            note_of_unused(plan_.loading.records, {&sources_.train, &sources_.valid}, unused);
+        !text.empty())
+      warn(text);
+    const Division& division = plan_.division;
+    const bool has_parts = division.has_own_train || division.has_own_valid || sources_.is_split;
+    const long long num_valid = std::ssize(sources_.valid.samples);
+    if (!has_parts && !sources_.train.is_stream() && num_valid > num_train())
+      warn(
+          formatted("there are more validation images (%s) than training images (%s): are "
+                    "--train-data-path and --valid-data-path swapped?",
+                    grouped(num_valid).c_str(), grouped(num_train()).c_str()));
     classes();
     steps();
     enlarged();
     turned();
-    lost_contrast();
-    jitter();
+    for (const Dataset* set : {&sources_.train, &sources_.valid})
+      if (const std::string note = note_of_lost_contrast(*set);
+          !note.empty() && (said_.empty() || note != said_.back()))
+        warn(note);
+    if (draws(plan_.pixels.valid))
+      warn(
+          "ColorJitter of --transform-path changes validation images too, and all images that the "
+          "model will see, by one draw for all of them: only operations whose names begin with "
+          "Random are for training alone");
     schedule();
     return std::move(said_);
   }
@@ -59,28 +80,6 @@ class Warnings {
   void warn(std::string_view text) { said_.emplace_back(text); }
 
   long long num_train() const { return sources_.train.num_images(); }
-  long long num_valid() const { return static_cast<long long>(sources_.valid.samples.size()); }
-
-  void options() {
-    std::vector<std::string> unused;
-    if (!sources_.train.is_stream() &&
-        plan_.loading.shuffle_buffer != static_cast<std::size_t>(StreamConfig{}.shuffle_buffer))
-      unused.emplace_back("--shuffle-buffer (for streams)");
-    const std::string text =
-        note_of_unused(plan_.loading.records, {&sources_.train, &sources_.valid}, unused);
-    if (!text.empty()) warn(text);
-  }
-
-  void swapped_data() {
-    const Division& division = plan_.division;
-    if (division.has_own_train || division.has_own_valid || sources_.is_split) return;
-    if (sources_.train.is_stream()) return;
-    if (num_valid() <= num_train()) return;
-    warn(
-        formatted("there are more validation images (%s) than training images (%s): are "
-                  "--train-data-path and --valid-data-path swapped?",
-                  grouped(num_valid()).c_str(), grouped(num_train()).c_str()));
-  }
 
   void classes() {
     const std::vector<std::string>& names = sources_.train.classes;
@@ -166,21 +165,6 @@ class Warnings {
           found.turned, is_all ? "" : "the first ", found.looked_at,
           set == &sources_.train ? "training" : "validation"));
     }
-  }
-
-  void lost_contrast() {
-    for (const Dataset* set : {&sources_.train, &sources_.valid})
-      if (const std::string note = note_of_lost_contrast(*set);
-          !note.empty() && (said_.empty() || note != said_.back()))
-        warn(note);
-  }
-
-  void jitter() {
-    if (draws(plan_.pixels.valid))
-      warn(
-          "ColorJitter of --transform-path changes validation images too, and all images that the "
-          "model will see, by one draw for all of them: only operations whose names begin with "
-          "Random are for training alone");
   }
 
   void schedule() {

@@ -33,32 +33,24 @@
 namespace kiln {
 namespace {
 
-void take_weights(ImageModel& model, Sources& sources) {
-  const bool trained = sources.weights->trained;
-  sources.weights_text = load_weights(model, sources.spec().model_name, sources.train.classes,
-                                      *std::exchange(sources.weights, std::nullopt)) +
-                         (trained ? "; momentum and schedule start over" : "");
-}
-
-// Loads the weights of the untrained model if they are pretrained, or else only checks them.
-void use_untrained(ImageModel& model, const std::string& where, const Sources& sources) {
-  const StateDict& state = sources.untrained.state;
-  if (sources.spec().pretrained)
-    load_pretrained(model, state, where);
-  else
-    check_untrained(model, state, where);
-}
-
 // Initializes the weights from the seed, then loads given weights, if any. Draws the same random
-// numbers in either case.
+// numbers in either case. Those of an untrained model are only checked unless it is pretrained.
 std::unique_ptr<ImageModel> build_model(const std::string& untrained_model_path, std::int64_t seed,
                                         const Device& device, Sources& sources) {
   at::manual_seed(static_cast<std::uint64_t>(seed));
   auto model = make_image_model(model_options(sources));
-  if (sources.weights)
-    take_weights(*model, sources);
-  else if (!untrained_model_path.empty())
-    use_untrained(*model, untrained_model_path + "/" + sources.spec().model_file, sources);
+  if (sources.weights) {
+    const bool trained = sources.weights->trained;
+    sources.weights_text = load_weights(*model, sources.spec().model_name, sources.train.classes,
+                                        *std::exchange(sources.weights, std::nullopt)) +
+                           (trained ? "; momentum and schedule start over" : "");
+  } else if (!untrained_model_path.empty()) {
+    const std::string where = untrained_model_path + "/" + sources.spec().model_file;
+    if (sources.spec().pretrained)
+      load_pretrained(*model, sources.untrained.state, where);
+    else
+      check_untrained(*model, sources.untrained.state, where);
+  }
   model->prepare(torch_device(device));
   return model;
 }
@@ -82,37 +74,6 @@ DataConfig part_of_rank(const DataConfig& config, const std::optional<ResumePoin
   return part;
 }
 
-// Identifies the network and its initial weights.
-std::string fingerprint_of_model(const Sources& sources) {
-  std::string print = fingerprint_of(sources.untrained);
-  if (sources.weights) print.append(" ").append(fingerprint_of(*sources.weights));
-  return print;
-}
-
-void check_sync_batch_norm(const RanksConfig& config, const Sources& sources) {
-  if (config.sync_batch_norm && sources.spec().memory_efficient)
-    throw Error(ErrorCode::kUserError,
-                "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
-                "recomputation sees only this rank's batch: create the model without "
-                "--memory-efficient, or omit --sync-batch-norm.");
-}
-
-Dataset copy_of(const Dataset& set) {
-  Dataset copy = dataset_of(to_bytes(set));
-  copy.root = set.root;
-  copy.name = set.name;
-  open_archives(copy);
-  return copy;
-}
-
-// For a GPU. On a CPU, results are reproducible without it.
-void make_deterministic() {
-  at::Context& context = at::globalContext();
-  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  context.setDeterministicCuDNN(true);
-  context.setDeterministicFillUninitializedMemory(false);  // it is never read
-}
-
 // The device, which supports the precision asked for; all ranks are of one job. A collective.
 Machine choose_machine(const TrainConfig& config, World& world) {
   const RanksConfig& ranks = config.ranks;
@@ -121,7 +82,13 @@ Machine choose_machine(const TrainConfig& config, World& world) {
     machine.device = choose_device(ranks.device, world.local_rank());
     require_possible(config.optimization.precision, units_of(machine.device));
   });
-  if (machine.device.is_cuda && ranks.deterministic) make_deterministic();
+  // On a CPU, results are reproducible without it.
+  if (machine.device.is_cuda && ranks.deterministic) {
+    at::Context& context = at::globalContext();
+    context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+    context.setDeterministicCuDNN(true);
+    context.setDeterministicFillUninitializedMemory(false);  // it is never read
+  }
   require_one_job(world, config.settings, machine.device);
   world.agree([&] { check_exchange(ranks.exchange, world.size(), machine.device); });
   return machine;
@@ -178,11 +145,10 @@ struct Read {
   Division division;
   std::unique_ptr<ImageModel> model;
   Fingerprints fingerprints;
-  Outputs outputs;
+  std::optional<OutputFolder> model_folder;
+  std::optional<ExplanationFolder> explanations;
+  std::unique_ptr<RunTrace> trace;
   std::vector<Setting> found;
-  std::optional<TrainConfig> config = {};
-  std::optional<Plan> plan = {};
-  std::string misfit = {};  // why the checkpoint is none of this run; empty: it is
 };
 
 // Reads what this rank reads itself, and checks that its outputs can be written. Throws all
@@ -212,7 +178,9 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
         read.pixels = choose_pixels(own, sources, resume ? resume->run.image_size : std::nullopt);
         if (optimization.freeze != Freeze::kNone) read.pixels.smallest_batch = 1;  // frozen norms
       });
-    read.fingerprints.model = fingerprint_of_model(sources);  // before build_model() takes weights
+    // Before build_model() moves the weights out.
+    read.fingerprints.model = fingerprint_of(sources.untrained);
+    if (sources.weights) read.fingerprints.model += " " + fingerprint_of(*sources.weights);
     if (reads_images && problems.empty() && !is_shard)
       problems.collect([&] {
         read.model = build_model(own.untrained_model_path, optimization.random_seed, machine.device,
@@ -223,27 +191,25 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
                        read.pixels.smallest_batch,
                        is_shard ? 1 : config.ranks.exchange.num_training_ranks(world.size()));
     });
-    problems.collect([&] { check_sync_batch_norm(config.ranks, sources); });
+    problems.collect([&] {
+      if (config.ranks.sync_batch_norm && sources.spec().memory_efficient)
+        throw Error(ErrorCode::kUserError,
+                    "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
+                    "recomputation sees only this rank's batch: create the model without "
+                    "--memory-efficient, or omit --sync-batch-norm.");
+    });
     problems.collect([&] { check_stream_options(config, sources, world.size()); });
     if (world.leads())
       problems.collect([&] {
-        read.outputs.model.emplace(prepare_model_output(config.output.trained_model_path));
+        read.model_folder.emplace(prepare_model_output(config.output.trained_model_path));
       });
     if (const std::string& path = config.output.trace_path; !path.empty())
-      problems.collect(
-          [&] { read.outputs.trace = std::make_unique<RunTrace>(path, world.rank(), log); });
+      problems.collect([&] { read.trace = std::make_unique<RunTrace>(path, world.rank(), log); });
     if (world.leads() && !config.output.explain.empty())
-      problems.collect([&] { read.outputs.explanations.emplace(config.output.explain); });
+      problems.collect([&] { read.explanations.emplace(config.output.explain); });
     problems.throw_if_any();
   });
   return read;
-}
-
-// Tells the other ranks about weights that only rank 0 has read.
-void share_weights(World& world, Fingerprints& fingerprints, PixelPlan& pixels) {
-  fingerprints.model = world.broadcast(fingerprints.model);
-  const Normalization normalization = world.broadcast(pixels.normalization);
-  if (!world.leads()) take_normalization(normalization, pixels);
 }
 
 // A run that resumes keeps its normalization: what the weights say of theirs may lie beside them,
@@ -254,7 +220,7 @@ void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
   std::ranges::copy(saved.mean, kept.mean.begin());
   std::ranges::copy(saved.std, kept.std.begin());
   if (kept == pixels.normalization) return;
-  take_normalization(kept, pixels);
+  set_normalization(kept, pixels);
   pixels.normalization_reason = "as before";
 }
 
@@ -276,12 +242,21 @@ Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>&
   Sources& sources = read.sources;
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
     require_one_model(world, "--untrained-model-path '" + path + "'", read.fingerprints.model);
-  if (!config.data.network.weights.empty()) share_weights(world, read.fingerprints, read.pixels);
+  if (!config.data.network.weights.empty()) {  // which only rank 0 has read
+    read.fingerprints.model = world.broadcast(read.fingerprints.model);
+    const Normalization normalization = world.broadcast(read.pixels.normalization);
+    if (!world.leads()) set_normalization(normalization, read.pixels);
+  }
   if (resume) keep_normalization(resume->run, read.pixels);
   share_sources(world, config.data, sources, read.pixels);
   if (config.optimization.folds > 0 && sources.valid.samples.empty()) {
     sources.judged_out_of_fold = true;
-    world.agree([&] { sources.valid = copy_of(sources.train); });
+    world.agree([&] {
+      sources.valid = dataset_of(to_bytes(sources.train));
+      sources.valid.root = sources.train.root;
+      sources.valid.name = sources.train.name;
+      open_archives(sources.valid);
+    });
   }
   read.division = divide_images(world, config, sources);
   world.agree([&] {
@@ -310,7 +285,7 @@ void connect(const RanksConfig& config, Run& run) {
   run.communicator = join_communicator(run.world, config, run.config.output.log_path,
                                        run.machine.device, run.console);
   broadcast_tensors(run.model->state(), *run.communicator);
-  if (run.outputs.trace) run.communicator->trace(run.outputs.trace->timeline());
+  if (run.trace) run.communicator->trace(run.trace->timeline());
   if (run.config.ranks.sync_batch_norm && run.world.size() > 1)
     run.batch_norm_lane = run.communicator->second_lane("BatchNorm all-reduce");
   synchronize_batch_norm(run, *run.model);
@@ -318,7 +293,7 @@ void connect(const RanksConfig& config, Run& run) {
 
 // The state at the first step, or that of the checkpoint.
 void make_state(Run& run) {
-  const ExchangePlan& exchange = run.plan.exchange;
+  const ExchangePlan& exchange = run.config.ranks.exchange;
   run.state = std::make_unique<TrainState>(std::move(run.model), run.plan.recipe,
                                            BucketPlan{.sums_ranks = exchange.kind->sums_ranks},
                                            *run.communicator);
@@ -334,7 +309,13 @@ void make_state(Run& run) {
 void open_loaders(const DataConfig& config, Run& run) {
   const Plan& plan = run.plan;
   const at::Device place = torch_device(run.machine.device);
-  run.uploaders.emplace(place, plan.pixels, plan.loading.batch_size);
+  const auto uploader_of = [&](ImageSize size) {
+    return std::make_shared<DeviceUploader>(place, size, plan.loading.batch_size,
+                                            plan.pixels.normalization);
+  };
+  const ImageSize train_size = plan.pixels.train.output, valid_size = plan.pixels.valid.output;
+  run.train_uploader = uploader_of(train_size);
+  run.valid_uploader = valid_size == train_size ? run.train_uploader : uploader_of(valid_size);
   const std::size_t num_classes = run.sources.num_classes();
   run.train_task = task_of(run.sources.train.labels.sets, num_classes, place);
   run.valid_task = task_of(run.sources.valid.labels.sets, num_classes, place);
@@ -350,7 +331,7 @@ void open_loaders(const DataConfig& config, Run& run) {
                           return pinned_memory(device, bytes);
                         }),
       [&log = run.console](const std::string& text) { log.warning(text); },
-      run.outputs.trace ? run.outputs.trace->timeline().get() : nullptr);
+      run.trace ? run.trace->timeline().get() : nullptr);
 }
 
 // Logs the run's plan and warns of anything that may be unintended. A resumed run also logs where
@@ -361,7 +342,8 @@ void begin_record(Run& run) {
   std::vector<std::string> warnings = plan_warnings(run.plan, run.sources);
   if (!run.resume) return run.log.start(start, warnings);
   const SavedRun& saved = run.resume->run;
-  if (std::string lost = why_not_bit_equal(run); !lost.empty()) warnings.push_back(std::move(lost));
+  if (std::string lost = why_not_bit_equal(saved, run); !lost.empty())
+    warnings.push_back(std::move(lost));
   ResumedRecord from{.checkpoint_time = saved.time,
                      .epoch = saved.progress.epochs_done + 1,
                      .step = saved.steps()};
@@ -370,47 +352,34 @@ void begin_record(Run& run) {
   run.log.resume(start, warnings, from);
 }
 
-// What is known about this rank's memory before the first step: `to_come` covers caches and copies
-// of the weights.
-MemoryUse memory_plan(const Run& run) {
-  const long long copies =
-      run.world.leads() ? bytes_of_copies(*run.state, run.plan.checkpoint.is_lasting()) : 0;
-  return {.to_come = static_cast<long long>(run.cache.limit_bytes()) + copies,
-          .ranks_on_host = run.world.local_size(),
-          .batch_size = run.plan.loading.batch_size,
-          .on_gpu = run.machine.device.is_cuda};
-}
-
-// The leader's checkpoints are those of all ranks.
-TrainConfig with_checkpoints_of_rank_0(TrainConfig config, World& world) {
-  config.checkpoint.path = world.broadcast(config.checkpoint.path);
-  config.checkpoint.is_temporary = world.broadcast(config.checkpoint.is_temporary);
-  return config;
-}
-
 // Reads the sources, binds what follows from their length, and plans. A collective.
-Read read_and_plan(const TrainConfig& asked, const std::optional<ResumePoint>& resume,
-                   const OpenFile& valid_stream, const Machine& machine, World& world, Log& log) {
+std::unique_ptr<Run> read_and_plan(const TrainConfig& asked,
+                                   const std::optional<ResumePoint>& resume,
+                                   const OpenFile& valid_stream, const Machine& machine,
+                                   World& world, Log& log) {
   Predecessor predecessor;
   if (world.leads()) predecessor = Predecessor(asked, resume ? resume->run.started : 0);
   if (!predecessor.news().empty()) log.info(predecessor.news());
   Read read = read_and_share(asked, resume, valid_stream, machine, world, log);
-  read.outputs.predecessor = std::move(predecessor);
   TransformSpec& pixels = read.pixels.train;
   // Images that are shown whole get no random crops either: as parts they would look larger.
   const int kept_side = pixels.fit != Fit::kCrop ? 1 : pixels.output.height;
   const Settings before =
       resume ? with_checkpoint(asked.settings, resume->run.options) : asked.settings;
-  read.config =
+  TrainConfig config =
       bound(asked, with_length(before, asked, read.division.steps_per_epoch,
                                pixels.fit == Fit::kCrop && pixels.short_side > 0 ? 0 : kept_side,
                                world.size()));
-  pixels.augment = read.config->data.augment;
-  read.plan = make_plan({*read.config, machine, resume, read.sources, *read.model},
+  pixels.augment = config.data.augment;
+  Plan plan = make_plan({config, machine, resume, read.sources, *read.model},
                         std::move(read.pixels), std::move(read.division), read.found, world);
-  if (resume)
-    read.misfit = check_resumed(resume->run, *read.plan, read.sources, read.fingerprints, world);
-  return read;
+  return std::unique_ptr<Run>(new Run{{world, log, std::move(config), machine, std::move(plan),
+                                       std::move(read.sources), std::move(read.fingerprints)},
+                                      std::move(read.model_folder),
+                                      std::move(predecessor),
+                                      std::move(read.explanations),
+                                      std::move(read.trace),
+                                      std::move(read.model)});
 }
 
 }  // namespace
@@ -418,7 +387,9 @@ Read read_and_plan(const TrainConfig& asked, const std::optional<ResumePoint>& r
 std::unique_ptr<Run> prepare(const TrainConfig& given, World& world, Log& log) {
   world.enter("starting", /*patient=*/true);
   Machine machine = choose_machine(given, world);
-  const TrainConfig config = with_checkpoints_of_rank_0(given, world);
+  TrainConfig config = given;  // the leader's checkpoints are those of all ranks
+  config.checkpoint.path = world.broadcast(config.checkpoint.path);
+  config.checkpoint.is_temporary = world.broadcast(config.checkpoint.is_temporary);
   FoundCheckpoint found = find_checkpoint(config, world, log);
   if (found.resume && found.resume->is_finished && found.resume->is_complete) {
     log.info("This run has already finished; its model is in '" + config.output.trained_model_path +
@@ -429,50 +400,36 @@ std::unique_ptr<Run> prepare(const TrainConfig& given, World& world, Log& log) {
 
   world.enter("reading the data", /*patient=*/true);
   const OpenFile valid_stream = spool_valid_stream(world, config, log);
-  std::optional<Read> opened =
-      read_and_plan(config, found.resume, valid_stream, machine, world, log);
-  if (const std::string misfit = opened->misfit; !misfit.empty()) {
-    opened.reset();  // its locks
+  const auto open = [&] {
+    return read_and_plan(config, found.resume, valid_stream, machine, world, log);
+  };
+  std::unique_ptr<Run> run = open();
+  if (const std::string misfit = found.resume ? check_resumed(found.resume->run, *run) : "";
+      !misfit.empty()) {
+    run.reset();  // its locks
     found.start_over(misfit);
-    opened.emplace(read_and_plan(config, found.resume, valid_stream, machine, world, log));
+    run = open();
   }
-  Read& read = *opened;
-  use_precision(read.plan->precision.precision);
+  use_precision(run->plan.precision.precision);
   found.set_aside(config.checkpoint, world, log);
   world.agree([&] {
     if (!world.leads()) return;
     set_best_aside(config.output.log_path, found.resume ? found.resume->run.started : 0, log);
-    write_split(config, read.sources, log);
+    write_split(config, run->sources, log);
   });
-  return std::unique_ptr<Run>(new Run{.world = world,
-                                      .console = log,
-                                      .config = *std::move(read.config),
-                                      .machine = std::move(machine),
-                                      .plan = *std::move(read.plan),
-                                      .sources = std::move(read.sources),
-                                      .fingerprints = std::move(read.fingerprints),
-                                      .outputs = std::move(read.outputs),
-                                      .checkpoint_folder = std::move(found.folder),
-                                      .resume = std::move(found.resume),
-                                      .model = std::move(read.model)});
+  run->checkpoint_folder = std::move(found.folder);
+  run->resume = std::move(found.resume);
+  return run;
 }
 
-Uploaders::Uploaders(const at::Device& place, const PixelPlan& pixels, int batch_size) {
-  const auto opened = [&](ImageSize size) {
-    return std::make_unique<DeviceUploader>(place, size, batch_size, pixels.normalization);
-  };
-  train_ = opened(pixels.train.output);
-  if (pixels.valid.output != pixels.train.output) valid_ = opened(pixels.valid.output);
-}
-
-std::size_t Run::num_valid_images() const {
+std::size_t Job::num_valid_images() const {
   const std::size_t num_shards =
       plan.division.has_own_valid ? static_cast<std::size_t>(world.size()) : 1;
   return sources.valid.samples.size() * num_shards;
 }
 
 std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const Run& run) {
-  std::unique_ptr<ImageModel> copy = make_image_model(run.plan.network);
+  std::unique_ptr<ImageModel> copy = make_image_model(model_options(run.sources));
   copy->prepare(torch_device(run.machine.device));
   synchronize_batch_norm(run, *copy);
   const at::NoGradGuard no_grad;
@@ -493,16 +450,6 @@ long long bytes_of_copies(const TrainState& state, bool writes_checkpoints) {
   return weights + weights + bytes_of(state.optimizer->state()) + averages;
 }
 
-// A run may have been resumed before with other options, which no checkpoint remembers.
-std::string why_not_repeatable(const Run& run) {
-  const std::string_view why = run.plan.exchange.kind->why_not_repeatable;
-  if (!why.empty() || !run.resume) return std::string(why);
-  return formatted(
-      "it was resumed, and these are the options of its last part\n# (where all parts "
-      "had the same, the bits are the same; its learning rate rose to %g)",
-      run.plan.recipe.schedule.peak);
-}
-
 void begin(Run& run) {
   const TrainConfig& config = run.config;
   const Plan& plan = run.plan;
@@ -510,9 +457,9 @@ void begin(Run& run) {
   make_state(run);
   open_loaders(config.data, run);
   TrainState& state = *run.state;
-  const bool writes_checkpoints = plan.checkpoint.is_lasting() && !plan.uses_features;
+  const bool writes_checkpoints = config.checkpoint.is_lasting() && !plan.uses_features;
   run.disk_space.emplace(
-      SpacePlan{config.output.trained_model_path, writes_checkpoints ? plan.checkpoint.path : "",
+      SpacePlan{config.output.trained_model_path, writes_checkpoints ? config.checkpoint.path : "",
                 static_cast<std::uint64_t>(bytes_of_copies(state, false)),
                 static_cast<std::uint64_t>(bytes_of_copies(state, true))},
       run.console);
@@ -526,10 +473,22 @@ void begin(Run& run) {
                       "classes.");
   });
   install_stop_signals();
-  run.log.repeat_with(plan.settings, why_not_repeatable(run));
+  // A run may have been resumed before with other options, which no checkpoint remembers.
+  std::string why_not_equal(config.ranks.exchange.kind->why_not_repeatable);
+  if (why_not_equal.empty() && run.resume)
+    why_not_equal = formatted(
+        "it was resumed, and these are the options of its last part\n# (where all parts "
+        "had the same, the bits are the same; its learning rate rose to %g)",
+        plan.recipe.schedule.peak);
+  run.log.repeat_with(plan.settings, why_not_equal);
   run.stop.emplace(plan.stop, run.world, run.clock, state, run.console, run.log);
   begin_record(run);
-  run.log.watch_memory(memory_plan(run));
+  const long long copies =
+      run.world.leads() ? bytes_of_copies(state, config.checkpoint.is_lasting()) : 0;
+  run.log.watch_memory({.to_come = static_cast<long long>(run.cache.limit_bytes()) + copies,
+                        .ranks_on_host = run.world.local_size(),
+                        .batch_size = plan.loading.batch_size,
+                        .on_gpu = run.machine.device.is_cuda});
   run.checkpoints.emplace(run);
   run.stop->begin(/*is_resumed=*/run.resume.has_value());
   const auto ledger = [&](const char* name, const Dataset& set, bool is_shard,

@@ -46,20 +46,6 @@ std::string differences(const Facts& theirs, const Facts& of_rank_0) {
   return text.empty() ? "it has different options" : text;
 }
 
-Problems find_different_ranks(const World& world, const std::vector<Facts>& facts) {
-  Problems problems;
-  for (int rank = 1; rank < world.size(); ++rank) {
-    const Facts& theirs = facts[rank];
-    if (theirs == facts.front()) continue;
-    if (problems.errors().size() == kMaxNamed) break;
-    problems.add(Error(ErrorCode::kUserError,
-                       "Ranks were started with different options: " + world.name_of(rank) + ": " +
-                           differences(theirs, facts.front()) +
-                           ". Start all ranks with one command."));
-  }
-  return problems;
-}
-
 // On rank 0.
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
   const auto own_rank = static_cast<std::size_t>(world.rank());
@@ -105,7 +91,13 @@ void require_one_job(World& world, const Settings& settings, const Device& devic
   const std::vector<RankDevice> devices = gather_devices(world, device);
   world.agree([&] {
     if (!world.leads()) return;
-    Problems problems = find_different_ranks(world, facts);
+    Problems problems;
+    for (int rank = 1; rank < world.size() && problems.errors().size() < kMaxNamed; ++rank)
+      if (facts[rank] != facts.front())
+        problems.add(Error(ErrorCode::kUserError,
+                           "Ranks were started with different options: " + world.name_of(rank) +
+                               ": " + differences(facts[rank], facts.front()) +
+                               ". Start all ranks with one command."));
     problems.collect([&] { find_gpu_problems(devices, ranks_may_share_gpus()).throw_if_any(); });
     problems.throw_if_any();
   });
@@ -113,13 +105,11 @@ void require_one_job(World& world, const Settings& settings, const Device& devic
 
 void require_one_model(World& world, const std::string& place, const std::string& print) {
   const std::vector<std::string> prints = world.gather(print);
-  world.agree([&] {
-    for (std::size_t rank = 1; rank < prints.size(); ++rank)
-      if (prints[rank] != prints[0])
-        throw Error(ErrorCode::kInvalidModelDirectory,
-                    "Ranks found different models in " + place + ": " +
-                        world.name_of(static_cast<int>(rank)) + " found " + prints[rank] +
-                        ", rank 0 found " + prints[0] + ". Give every rank the same model.");
+  require_same(world, prints, [&](std::size_t rank, std::size_t first) {
+    return Error(ErrorCode::kInvalidModelDirectory,
+                 "Ranks found different models in " + place + ": " +
+                     world.name_of(static_cast<int>(rank)) + " found " + prints[rank] +
+                     ", rank 0 found " + prints[first] + ". Give every rank the same model.");
   });
 }
 

@@ -2,6 +2,8 @@
 // collectives, which all ranks call in the same order.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,21 @@
 #include "train/precision.h"
 
 namespace kiln {
+
+// Compares the values of all ranks: where one's is not that of the first rank of its part, throws
+// the Error that `difference` makes of these two ranks. `parts`: the part of each rank; empty: all
+// are one. Where `all` is empty, as after gather_on_rank_0(), nothing is compared.
+template <typename Value>
+void require_same(World& world, const std::vector<Value>& all, const auto& difference,
+                  const std::vector<std::string>& parts = {}) {
+  world.agree([&] {
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      const auto part = parts.empty() ? parts.begin() : std::ranges::find(parts, parts[rank]);
+      const auto first = static_cast<std::size_t>(part - parts.begin());
+      if (all[rank] != all[first]) throw difference(rank, first);
+    }
+  });
+}
 
 // Rejects ranks with different versions, options or kinds of device, more ranks than GPUs, and two
 // ranks on one GPU. Throws Error kUserError on rank 0, naming all ranks and differences.

@@ -17,6 +17,7 @@
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/listing.h"
 #include "data/image/image.h"
+#include "run/prepare/rank_agreement.h"
 
 namespace kiln {
 namespace {
@@ -34,14 +35,6 @@ std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
   for (std::size_t k = 0; k < places.size(); ++k)
     places[k] = (2 * k + 1) * count / (2 * places.size());
   return places;
-}
-
-// One value for each of `count` things, found by several threads.
-std::vector<std::uint64_t> find_each(std::size_t count,
-                                     const std::function<std::uint64_t(std::size_t)>& find) {
-  std::vector<std::uint64_t> found(count);
-  in_parallel(count, kScanThreads, [&](std::size_t k) { found[k] = find(k); });
-  return found;
 }
 
 std::uint64_t hash_of_ends(const OpenFile& file) {
@@ -100,105 +93,79 @@ std::uint64_t count_of_images(const std::filesystem::path& folder) {
   return count;
 }
 
-// Compares the ranks' values. `tell` describes a difference: of which thing, and the values of the
-// other rank and of rank 0.
-using Tell = std::function<std::string(std::size_t k, const std::string& rank, std::uint64_t other,
-                                       std::uint64_t of_rank_0)>;
-void require_equal(World& world, const Dataset& set, const std::vector<std::uint64_t>& mine,
-                   const Tell& tell) {
-  const auto all = world.gather_on_rank_0(mine);
-  world.agree([&] {
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-      for (std::size_t k = 0; k < mine.size(); ++k) {
-        const std::uint64_t other = all[rank][k], of_rank_0 = all[0][k];
-        if (other == of_rank_0 || other == kUnreadable || of_rank_0 == kUnreadable) continue;
-        throw Error(ErrorCode::kInvalidDataset,
-                    set.name + " differs between ranks: " +
-                        tell(k, world.name_of(static_cast<int>(rank)), other, of_rank_0) +
-                        " Give every rank the same data.");
-      }
+// Compares what the ranks have found for each of some things, of which there are as many on all.
+// `describe` is a sentence on a difference: of which thing, and the values of the other rank and of
+// rank 0.
+using Describe = std::function<std::string(std::size_t k, const std::string& rank,
+                                           std::uint64_t other, std::uint64_t of_rank_0)>;
+void require_same_values(World& world, const Dataset& set, std::size_t count,
+                         const std::function<std::uint64_t(std::size_t)>& find,
+                         const Describe& describe) {
+  std::vector<std::uint64_t> mine(count);
+  in_parallel(count, kScanThreads, [&](std::size_t k) { mine[k] = find(k); });
+  std::vector<std::vector<std::uint64_t>> all = world.gather_on_rank_0(mine);
+  for (std::vector<std::uint64_t>& values : all)
+    for (std::size_t k = 0; k < count; ++k)
+      if (values[k] == kUnreadable || all[0][k] == kUnreadable) values[k] = all[0][k];
+  require_same(world, all, [&](std::size_t rank, std::size_t first) {
+    std::size_t k = 0;
+    while (all[rank][k] == all[first][k]) ++k;
+    return Error(ErrorCode::kInvalidDataset, set.name + " differs between ranks: " +
+                                                 describe(k, world.name_of(static_cast<int>(rank)),
+                                                          all[rank][k], all[first][k]) +
+                                                 " Give every rank the same data.");
   });
 }
 
-std::string more_images(std::uint64_t count) {
-  return std::to_string(count) + (count == 1 ? " more image" : " more images");
-}
-
-// Summarizes the files of a set and their labels.
-struct Fingerprint {
+// Summarizes the files of a set, their labels and, where they are compared, its classes.
+struct ListPrint {
   std::size_t num_images = 0, hash = 0;
-  bool operator==(const Fingerprint&) const = default;
+  std::uint64_t classes = 0;
+  bool operator==(const ListPrint&) const = default;
 };
 
-Fingerprint fingerprint(const Dataset& set) {
-  Fingerprint print{.num_images = set.samples.size()};
+ListPrint print_of(const Dataset& set) {
+  ListPrint print{.num_images = set.samples.size()};
   for (const Sample& sample : set.samples)
     print.hash = print.hash * 1099511628211ULL + std::hash<std::string_view>{}(sample.file_name) +
                  static_cast<std::size_t>(sample.label);
   return print;
 }
 
-std::string in_words(const Fingerprint& print) {
+std::string in_words(const ListPrint& print) {
   return std::to_string(print.num_images) + " images, list " + std::to_string(print.hash);
 }
 
-void require_equal_sets(World& world, const Dataset& set) {
-  struct Prints {
-    Fingerprint files;
-    std::uint64_t classes = 0;
-    bool operator==(const Prints&) const = default;
-  };
-  const std::vector<Prints> all =
-      world.gather(Prints{fingerprint(set), content_hash(to_bytes(set.classes))});
-  const auto other = std::ranges::find_if(all, [&](const Prints& one) { return one != all[0]; });
-  if (other == all.end()) return;
-  const std::vector<std::string> found =
-      world.gather(other->classes == all[0].classes
-                       ? in_words(fingerprint(set))
-                       : cut_to_bytes("classes " + joined(set.classes, ", "), 2000));
-  const auto rank = static_cast<std::size_t>(other - all.begin());
-  throw Error(ErrorCode::kInvalidDataset,
-              set.name + " differs between ranks: " + world.name_of(static_cast<int>(rank)) +
-                  " found " + found[rank] + ", rank 0 found " + found[0] +
-                  ". Give every rank the same data.");
-}
-
-// Decides what the labels of all ranks' parts mean.
-void decide_labels_of_ranks(World& world, const DataConfig& config, Sources& sources) {
-  const std::vector<FoundLabels> trains = world.gather(found_labels(sources.train)),
-                                 valids = world.gather(found_labels(sources.valid));
-  world.agree([&] {
-    decide_labels(trains, valids, static_cast<std::size_t>(world.rank()),
-                  config.records.first_label, sources.train, sources.valid);
+void require_same_set(World& world, const Dataset& set) {
+  ListPrint mine = print_of(set);
+  mine.classes = content_hash(to_bytes(set.classes));
+  const std::vector<ListPrint> all = world.gather(mine);
+  const auto other = std::ranges::find_if(all, [&](const ListPrint& one) { return one != all[0]; });
+  std::vector<std::string> found;
+  if (other != all.end())
+    found = world.gather(other->classes == all[0].classes
+                             ? in_words(mine)
+                             : cut_to_bytes("classes " + joined(set.classes, ", "), 2000));
+  require_same(world, all, [&](std::size_t rank, std::size_t first) {
+    return Error(ErrorCode::kInvalidDataset,
+                 set.name + " differs between ranks: " + world.name_of(static_cast<int>(rank)) +
+                     " found " + found[rank] + ", rank 0 found " + found[first] +
+                     ". Give every rank the same data.");
   });
 }
 
 // The parts have one image size.
-void require_equal_sizes(World& world, const PixelPlan& mine) {
-  const std::vector<PixelChoice> pixels = world.gather(choice_of(mine));
-  world.agree([&] {
-    if (std::any_of(pixels.begin(), pixels.end(),
-                    [&](const PixelChoice& other) { return other.exif != pixels[0].exif; }))
-      throw Error(ErrorCode::kInvalidDataset,
-                  "Only some shards of the training dataset are an ImageDirectory, so the ranks "
-                  "would treat EXIF orientations differently. Set --exif.");
-    if (std::any_of(pixels.begin(), pixels.end(),
-                    [&](const PixelChoice& other) { return other != pixels.front(); })) {
-      throw Error(ErrorCode::kInvalidDataset,
-                  "The shards of the training dataset have images of different sizes, so the ranks "
-                  "would choose different image sizes. Set --image-size.");
-    }
+void require_same_size(World& world, const PixelPlan& mine) {
+  const std::vector<PixelChoice> all = world.gather(choice_of(mine));
+  require_same(world, all, [&](std::size_t /*rank*/, std::size_t first) {
+    const bool is_exif = std::ranges::any_of(
+        all, [&](const PixelChoice& other) { return other.exif != all[first].exif; });
+    return Error(ErrorCode::kInvalidDataset,
+                 is_exif ? "Only some shards of the training dataset are an ImageDirectory, so the "
+                           "ranks would treat EXIF orientations differently. Set --exif."
+                         : "The shards of the training dataset have images of different sizes, so "
+                           "the ranks would choose different image sizes. Set --image-size.");
   });
-}
-
-void require_own_stream(const Dataset& set, int num_readers) {
-  if (num_readers == 1) return;
-  throw Error(
-      ErrorCode::kParameterParsing,
-      formatted("%d ranks of a host would read the stream '%s', which can only be read "
-                "once. Give each its own stream, with {rank} in the path for its number; or "
-                "use one rank on each host.",
-                num_readers, set.root.c_str()));
 }
 
 // What a rank reads: its folder, or its own stream.
@@ -218,24 +185,21 @@ Shard among(World& world, const std::string& part, Shard all) {
 // Throws Error kInvalidDataset if ranks of one part have found different values. `found` describes
 // one. A collective.
 template <typename Value, typename Found>
-void require_equal_in_part(World& world, const std::string& part, const std::string& name,
-                           const Value& mine, Found&& found) {
+void require_same_in_part(World& world, const std::string& part, const std::string& name,
+                          const Value& mine, Found&& found) {
   const std::vector<std::string> parts = world.gather(part);
   const std::vector<Value> all = world.gather(mine);
-  world.agree([&] {
-    for (std::size_t rank = 1; rank < parts.size(); ++rank) {
-      const auto first = static_cast<std::size_t>(
-          std::find(parts.begin(), parts.end(), parts[rank]) - parts.begin());
-      if (all[rank] == all[first]) continue;
-      throw Error(
-          ErrorCode::kInvalidDataset,
-          name + " differs between ranks that divide it: " + world.name_of(static_cast<int>(rank)) +
-              " found " + found(all[rank]) + ", " + world.name_of(static_cast<int>(first)) +
-              " found " + found(all[first]) +
-              ". Give them the same images (FullyReplicated on SageMaker), or each host its "
-              "own with --shard-by train, and a name of its own.");
-    }
-  });
+  const auto text = [&](std::size_t rank) {
+    return world.name_of(static_cast<int>(rank)) + " found " + found(all[rank]);
+  };
+  const auto difference = [&](std::size_t rank, std::size_t first) {
+    return Error(ErrorCode::kInvalidDataset,
+                 name + " differs between ranks that divide it: " + text(rank) + ", " +
+                     text(first) +
+                     ". Give them the same images (FullyReplicated on SageMaker), or each host "
+                     "its own with --shard-by train, and a name of its own.");
+  };
+  require_same(world, all, difference, parts);
 }
 
 // The part of the training images that this rank shares with others, and its share of it.
@@ -246,12 +210,19 @@ void choose_part(World& world, const StreamConfig& config, const Dataset& train,
   division.train_part = config.by_host ? train.root.string() : own;
   division.train = among(world, division.train_part, all);
   if (!train.is_stream()) {
-    require_equal_in_part(world, division.train_part, train.name, fingerprint(train),
-                          [](const Fingerprint& print) { return in_words(print); });
+    require_same_in_part(world, division.train_part, train.name, print_of(train), in_words);
     return;
   }
   const int num_readers = among(world, own, all).num_ranks;
-  world.agree([&] { require_own_stream(train, num_readers); });
+  world.agree([&] {
+    if (num_readers > 1)
+      throw Error(
+          ErrorCode::kParameterParsing,
+          formatted("%d ranks of a host would read the stream '%s', which can only be read "
+                    "once. Give each its own stream, with {rank} in the path for its number; or "
+                    "use one rank on each host.",
+                    num_readers, train.root.c_str()));
+  });
   if (config.by_record) division.train_part = "";
   if (config.by_record || config.by_host) {
     const Shard sharing = among(world, division.train_part, all);
@@ -298,51 +269,53 @@ void require_same_data(World& world, const Dataset& set) {
     const std::string& name = set.archives[a].name;
     return quoted_path(name.empty() ? set.root : std::filesystem::path(name));
   };
-  require_equal(
-      world, set,
-      find_each(set.archives.size(), [&](std::size_t a) { return set.archives[a].file.size(); }),
+  require_same_values(
+      world, set, set.archives.size(), [&](std::size_t a) { return set.archives[a].file.size(); },
       [&](std::size_t a, const std::string& rank, std::uint64_t other, std::uint64_t of_rank_0) {
         return name_of_archive(a) + " has " + grouped(other) + " bytes on " + rank + " and " +
                grouped(of_rank_0) + " on rank 0.";
       });
   const std::vector<std::size_t> archives = spread(set.archives.size(), kMaxArchives);
-  require_equal(
-      world, set,
-      find_each(archives.size(),
-                [&](std::size_t k) { return hash_of_ends(set.archives[archives[k]].file); }),
+  require_same_values(
+      world, set, archives.size(),
+      [&](std::size_t k) { return hash_of_ends(set.archives[archives[k]].file); },
       [&](std::size_t k, const std::string& rank, std::uint64_t, std::uint64_t) {
         return name_of_archive(archives[k]) + " has other contents on " + rank +
                " than on rank 0, though its size is the same.";
       });
   const std::vector<std::size_t> images = spread(set.samples.size(), kMaxCompared);
-  require_equal(
-      world, set,
-      find_each(images.size(), [&](std::size_t k) { return hash_of_beginning(set, images[k]); }),
+  require_same_values(
+      world, set, images.size(), [&](std::size_t k) { return hash_of_beginning(set, images[k]); },
       [&](std::size_t k, const std::string& rank, std::uint64_t, std::uint64_t) {
         return quoted_path(std::string(set.samples.file_name(images[k]))) +
                " has other contents on " + rank + " than on rank 0.";
       });
   const std::vector<std::string> folders = folders_of(set, images);
-  require_equal(
-      world, set,
-      find_each(folders.size(),
-                [&](std::size_t k) { return count_of_images(set.root / folders[k]); }),
+  require_same_values(
+      world, set, folders.size(),
+      [&](std::size_t k) { return count_of_images(set.root / folders[k]); },
       [&](std::size_t k, const std::string& rank, std::uint64_t other, std::uint64_t of_rank_0) {
-        const std::string where = folders[k].empty() ? "." : " in " + quoted_path(folders[k]) + ".";
-        return other > of_rank_0
-                   ? rank + " has " + more_images(other - of_rank_0) + where
-                   : "rank 0 has " + more_images(of_rank_0 - other) + " than " + rank + where;
+        const std::uint64_t more = other > of_rank_0 ? other - of_rank_0 : of_rank_0 - other;
+        return (other > of_rank_0 ? rank : "rank 0") + " has " + std::to_string(more) +
+               (more == 1 ? " more image" : " more images") +
+               (other > of_rank_0 ? "" : " than " + rank) +
+               (folders[k].empty() ? "." : " in " + quoted_path(folders[k]) + ".");
       });
 }
 
 void share_sources(World& world, const DataConfig& config, Sources& sources, PixelPlan& pixels) {
   share_transformation(world, config, sources);
   if (config.has_train_shard) {
-    decide_labels_of_ranks(world, config, sources);
-    if (!sources.transform) take_fit(config, sources, world.broadcast(pixels.train.fit), pixels);
-    if (!sources.train.is_stream()) require_equal_sizes(world, pixels);
+    const std::vector<FoundLabels> trains = world.gather(found_labels(sources.train)),
+                                   valids = world.gather(found_labels(sources.valid));
+    world.agree([&] {
+      decide_labels(trains, valids, static_cast<std::size_t>(world.rank()),
+                    config.records.first_label, sources.train, sources.valid);
+    });
+    if (!sources.transform) set_fit(config, sources, world.broadcast(pixels.train.fit), pixels);
+    if (!sources.train.is_stream()) require_same_size(world, pixels);
     if (config.has_valid_shard) return;
-    world.agree([&] { require_equal_sets(world, sources.valid); });
+    require_same_set(world, sources.valid);
     require_same_data(world, sources.valid);
     return;
   }
@@ -386,27 +359,27 @@ Division divide_images(World& world, const TrainConfig& config, Sources& sources
 void require_one_stream(World& world, const Division& division, const std::string& name,
                         std::uint64_t beginning) {
   if (!division.is_one_stream) return;
-  require_equal_in_part(world, division.train_part, name, beginning, [](std::uint64_t hash) {
+  require_same_in_part(world, division.train_part, name, beginning, [](std::uint64_t hash) {
     return "images that begin with " + hex_digits(hash);
   });
 }
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {
   if (world.size() == 1) return mine;
-  std::vector<BadImage> told = mine;
-  for (BadImage& fault : told)
+  std::vector<BadImage> named = mine;
+  for (BadImage& fault : named)
     fault.fault = printable(fault.fault) + ", read by " + world.name_of(world.rank());
-  return concatenated(world.gather(told));
+  return concatenated(world.gather(named));
 }
 
 Twins find_twins(World& world, const Division& division, const Sources& sources) {
   constexpr std::ptrdiff_t kMaxReadHere = 10'000;
-  std::vector<const Dataset*> told;
-  if (division.has_own_train || world.leads()) told.push_back(&sources.train);
+  std::vector<const Dataset*> sets;
+  if (division.has_own_train || world.leads()) sets.push_back(&sources.train);
   if (!sources.judged_out_of_fold && (division.has_own_valid || world.leads()))
-    told.push_back(&sources.valid);
+    sets.push_back(&sources.valid);
   std::vector<std::vector<std::uint64_t>> hashes;
-  for (const Dataset* set : told) hashes.push_back(hashes_of(set->samples));
+  for (const Dataset* set : sets) hashes.push_back(hashes_of(set->samples));
   // Images that filled no step of the first epoch are few.
   const bool reads_rest = world.leads() && !division.has_own_train &&
                           std::ranges::count(hashes.front(), 0U) <= kMaxReadHere;
@@ -424,9 +397,9 @@ Twins find_twins(World& world, const Division& division, const Sources& sources)
   const auto repeated =
       from_bytes<std::vector<std::uint64_t>>(world.broadcast(to_bytes(of_rank_0)));
   std::vector<TwinImage> twins;
-  for (std::size_t k = 0; k < told.size(); ++k)
-    std::ranges::move(twins_in(*told[k], hashes[k], repeated,
-                               told[k] == &sources.valid ? kValidationPart : kTrainingPart),
+  for (std::size_t k = 0; k < sets.size(); ++k)
+    std::ranges::move(twins_in(*sets[k], hashes[k], repeated,
+                               sets[k] == &sources.valid ? kValidationPart : kTrainingPart),
                       std::back_inserter(twins));
   return twins_among(concatenated(world.gather_on_rank_0(twins)));
 }
