@@ -144,7 +144,7 @@ class Members {
     hidden_.add(name, -1, &member);
     const std::string_view base = name.substr(name.rfind('/') + 1);
     if (has_image_extension(name) && base.starts_with('.') && !base.starts_with("._"))
-      left_out_.add(LeftOut::Kind::kHiddenImage, std::string(name));
+      left_out_.add(LeftOut::Reason::kHiddenImage, std::string(name));
   }
 
   void add_link(const ArchiveLink& link) {
@@ -152,7 +152,7 @@ class Members {
       links_.push_back(
           {std::string(link.name), std::string(link.target), link.kind == LinkKind::kHard});
     else if (!has_part_that_is_never_data(link.name))
-      left_out_.add(LeftOut::Kind::kDevice, std::string(link.name));
+      left_out_.add(LeftOut::Reason::kDevice, std::string(link.name));
   }
 
   // Adds what the links lead to. Call it after the last member.
@@ -174,7 +174,7 @@ class Members {
       if (nodes[i] != nullptr)
         follow(name, *nodes[i]);
       else
-        left_out_.add(LeftOut::Kind::kRepeatedName, name);
+        left_out_.add(LeftOut::Reason::kRepeatedName, name);
     }
   }
 
@@ -186,11 +186,11 @@ class Members {
   void follow(const std::string& name, const ArchiveTree::Node& link) {
     const auto [target, is_outside] = tree_.target_of(link);
     if (target == nullptr || name.size() > kMaxPathBytes)
-      return left_out_.add(is_outside ? LeftOut::Kind::kLinkOutside : LeftOut::Kind::kBrokenLink,
-                           name);
+      return left_out_.add(
+          is_outside ? LeftOut::Reason::kLinkOutside : LeftOut::Reason::kBrokenLink, name);
     if (target->member) return add(name, *target->member);
     if (std::ranges::count(inside_, target) != 0 || link.is_below(*target))
-      return left_out_.add(LeftOut::Kind::kLoop, name);
+      return left_out_.add(LeftOut::Reason::kLoop, name);
     inside_.push_back(target);
     enter(name, *target);
     inside_.pop_back();
@@ -200,7 +200,7 @@ class Members {
   // once, as in a walk of folders; those that have a name of their own, by that name.
   void enter(const std::string& name, const ArchiveTree::Node& folder) {
     if (has_label_files_ && (!folder.is_hidden || !entered_.insert(&folder).second))
-      return left_out_.add(LeftOut::Kind::kRepeatedLink, name);
+      return left_out_.add(LeftOut::Reason::kRepeatedLink, name);
     for (const auto& [part, node] : folder.inside) {
       const std::string inner = name + "/" + part;
       tree_.spend(1 + inner.size() / 64);
@@ -236,7 +236,7 @@ class Members {
       if (table.file_name(order[i - 1]) != name) continue;
       if (!are_equal(*table.member(order[i - 1]), *table.member(order[i])))
         throw ArchiveFault(quoted_beginning(name) + " appears in it twice, with two contents");
-      left_out_.add(LeftOut::Kind::kRepeatedName, std::string(name));
+      left_out_.add(LeftOut::Reason::kRepeatedName, std::string(name));
       keep[order[i]] = false;
       --num_kept;
     }
@@ -264,13 +264,13 @@ void take_labels(const LabelFiles& labels, Listing& listing) {
   std::vector<bool> keep(names.size(), true);
   bool keeps_all = true;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    listing.images.set_label(i, match.images[i].label);
-    if (match.images[i].kind != ImageLabel::Kind::kBesidePhotograph) continue;
-    listing.left_out.add(LeftOut::Kind::kBesidePhotograph, std::string(names[i]));
+    listing.images.set_label(i, std::max(match.images[i], -1));
+    if (match.images[i] != LabelFiles::kBesidePhotograph) continue;
+    listing.left_out.add(LeftOut::Reason::kBesidePhotograph, std::string(names[i]));
     keep[i] = keeps_all = false;
   }
   for (const std::string& name : match.spare)
-    listing.left_out.add(LeftOut::Kind::kSpareLabel, name);
+    listing.left_out.add(LeftOut::Reason::kSpareLabel, name);
   if (!keeps_all) listing.images = listing.images.only(keep);
   for (const std::string& label : labels.labels()) listing.labels.push_back({.text = label});
 }
@@ -327,9 +327,9 @@ void label_images(const DatasetContext& context, const std::string& archive, Lis
             text, quoted_path(path_of_archive(context, archive)) + ", " + quoted_beginning(name),
             context);
       } else if (is_label_list(name) && !is_of_one_image(name)) {
-        listing.left_out.add(LeftOut::Kind::kListInside, std::string(name));
+        listing.left_out.add(LeftOut::Reason::kListInside, std::string(name));
       } else {
-        listing.left_out.other_files.add(name);
+        listing.left_out.add_file(name);
         unread.insert(name);
       }
     }
@@ -448,9 +448,9 @@ class Assembly {
       }
       const std::size_t slash = name.find('/');
       const bool is_deep = slash != name.npos && name.find('/', slash + 1) != name.npos;
-      using Kind = LeftOut::Kind;
+      using Reason = LeftOut::Reason;
       if (is_deep || slash == name.npos)
-        outside.add(is_deep ? Kind::kDeepImage : Kind::kRootImage, base + std::string(name));
+        outside.add(is_deep ? Reason::kDeepImage : Reason::kRootImage, base + std::string(name));
       else
         places.push_back({name.substr(0, slash), name.substr(slash + 1), archive, image, set});
     });
@@ -612,7 +612,7 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
   Assembly assembly(context, std::move(listings), archives, set);
   assembly.run();
   if (set.samples.empty())
-    context.fail(assembly.left_out().other_files.instead_of_images() +
+    context.fail(assembly.left_out().instead_of_images() +
                  ". Give an archive with one folder of images per class; " + image_names_advice());
   take_source(context, set);
   return set;

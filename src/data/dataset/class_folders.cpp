@@ -18,7 +18,7 @@ namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-using Kind = LeftOut::Kind;
+using Reason = LeftOut::Reason;
 
 struct Inner {
   std::string name;
@@ -38,23 +38,23 @@ struct FolderNames {
 FolderNames list_folder(const fs::path& folder, const DatasetContext& context) {
   FolderNames listing;
   try {
-    for (const auto& [name, kind, may_be_link] : FolderEntries(folder)) {
-      using Entry = FolderEntry::Kind;
+    for (const auto& [name, type, may_be_link] : FolderEntries(folder)) {
       if (is_never_data(name)) {
         if (has_image_extension(name) && !name.starts_with("._"))
-          listing.left_out.add(Kind::kHiddenImage, std::string(name));
-      } else if (kind == Entry::kFolder) {
+          listing.left_out.add(Reason::kHiddenImage, std::string(name));
+      } else if (type == fs::file_type::directory) {
         listing.folders.push_back({std::string(name), may_be_link});
-      } else if (kind != Entry::kFile) {
-        listing.left_out.add(kind == Entry::kLost ? Kind::kBrokenLink : Kind::kDevice,
-                             std::string(name));
+      } else if (type != fs::file_type::regular) {
+        listing.left_out.add(
+            type == fs::file_type::not_found ? Reason::kBrokenLink : Reason::kDevice,
+            std::string(name));
       } else if (has_image_extension(name)) {
         (listing.images += name) += '/';
         ++listing.num_images;
       } else if (is_label_file(name)) {
         listing.label_files.emplace_back(name);
       } else if (name != kClassesName) {
-        listing.left_out.other_files.add(name);
+        listing.left_out.add_file(name);
       }
     }
   } catch (const fs::filesystem_error& fault) {
@@ -89,18 +89,18 @@ class WalkedFolders {
 
   // Why the walk does not enter `name` in the canonical path `folder`; empty: it enters it now. A
   // link that leads to a folder which the walk meets by its own name is not entered.
-  std::optional<Kind> enter(const fs::path& folder, const std::string& name) {
+  std::optional<Reason> enter(const fs::path& folder, const std::string& name) {
     const fs::path inner = folder / name;
     std::error_code fault;
     const fs::path real = fs::canonical(inner, fault);
-    if (fault) return Kind::kBrokenLink;
-    if (real != inner && is_inside(folder, real)) return Kind::kLoop;
+    if (fault) return Reason::kBrokenLink;
+    if (real != inner && is_inside(folder, real)) return Reason::kLoop;
     const auto has_own_name = [&] {
       return is_inside(real, root_) &&
              !has_part_that_is_never_data(real.lexically_relative(root_).native());
     };
     if ((real != inner && has_own_name()) || !entered_.insert(real).second)
-      return Kind::kRepeatedLink;
+      return Reason::kRepeatedLink;
     return {};
   }
 
@@ -134,11 +134,11 @@ void require_class_name(const std::string& name, const DatasetContext& context) 
 
 void add_class(const std::string& name, const ClassFolder& found, LeftOut& left_out, Dataset& set,
                const DatasetContext& context) {
-  if (found.is_loop) return left_out.add(Kind::kLoop, name);
+  if (found.is_loop) return left_out.add(Reason::kLoop, name);
   left_out.add_all(found.listing.left_out, name + "/");
   for (const Inner& inner : found.listing.folders)
-    left_out.add(inner.is_loop ? Kind::kLoop : Kind::kDeepFolder, name + "/" + inner.name);
-  if (found.listing.num_images == 0) return left_out.add(Kind::kEmptyFolder, name);
+    left_out.add(inner.is_loop ? Reason::kLoop : Reason::kDeepFolder, name + "/" + inner.name);
+  if (found.listing.num_images == 0) return left_out.add(Reason::kEmptyFolder, name);
   require_class_name(name, context);
   const int label = static_cast<int>(set.classes.size());
   set.classes.push_back(name);
@@ -223,12 +223,12 @@ bool names_images(const fs::path& list, const Dataset& set) {
 // names no image of the folders may be anything.
 void add_data_beside(const Dataset& set, LeftOut& left_out, const DatasetContext& context) {
   int num_unknown = 10;  // lists that are still to be looked into, which takes time
-  for (const auto& [name, kind, may_be_link] : FolderEntries(context.root)) {
-    if (kind != FolderEntry::Kind::kFile || is_never_data(name) || !is_dataset_file(name)) continue;
+  for (const auto& [name, type, may_be_link] : FolderEntries(context.root)) {
+    if (type != fs::file_type::regular || is_never_data(name) || !is_dataset_file(name)) continue;
     if (is_label_list(name) && num_unknown-- > 0 && names_images(context.root / name, set))
-      left_out.add(Kind::kRootLabels, std::string(name));
+      left_out.add(Reason::kRootLabels, std::string(name));
     else if (!has_extension(name, ".txt"))
-      left_out.add(Kind::kRootData, std::string(name));
+      left_out.add(Reason::kRootData, std::string(name));
   }
 }
 
@@ -260,7 +260,7 @@ class ImageWalk {
     if (listing.folders.empty()) return;
     const fs::path real = fs::canonical(folder);
     for (const auto& [inner, may_be_link, is_loop] : listing.folders) {
-      if (const std::optional<Kind> why_not = walked_.enter(real, inner))
+      if (const std::optional<Reason> why_not = walked_.enter(real, inner))
         left_out_.add(*why_not, prefix + inner);
       else
         visit(prefix + inner + "/", depth + 1);
@@ -312,10 +312,10 @@ Dataset read_folders(const DatasetContext& context) {
   LeftOut left_out;
   FolderNames top = list_folder(context.root, context);
   if (!context.every_image && read_classes(top, left_out, set, context) && !set.samples.empty()) {
-    top.left_out.other_files.keep_pictures();  // the others, such as a README, are no images
+    top.left_out.forget(Reason::kOther);  // the others, such as a README, are no images
     left_out.add_all(top.left_out, "");
     for_each_image(
-        top, [&](std::string_view image) { left_out.add(Kind::kRootImage, std::string(image)); });
+        top, [&](std::string_view image) { left_out.add(Reason::kRootImage, std::string(image)); });
     add_data_beside(set, left_out, context);
   } else {
     left_out = {};
@@ -330,12 +330,11 @@ Dataset read_folders(const DatasetContext& context) {
     }
   }
   if (set.samples.empty()) {
-    const std::string found = left_out.other_files.instead_of_images();
-    left_out.other_files = {};
     std::string notes;
-    for (const std::string& note : left_out.notes()) notes += " (" + note + ")";
-    context.fail(found + notes + ". Give a folder with one folder of images per class; " +
-                 image_names_advice());
+    for (const std::string& note : left_out.notes(Reason::kLoop, Reason::kDevice))
+      notes += " (" + note + ")";
+    context.fail(left_out.instead_of_images() + notes +
+                 ". Give a folder with one folder of images per class; " + image_names_advice());
   }
   const std::string labels =
       names_of_unread_labels(set.samples, fs::absolute(set.root).string() + "/",

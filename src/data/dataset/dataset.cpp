@@ -275,8 +275,7 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   for (std::string note : {note_of_twins(set.classes), note_of_missing_values(set)})
     if (!note.empty()) set.notes.push_back(std::move(note));
   require_task(context.records, set);
-  if (std::string note = note_of_folders(set); !note.empty() && !context.every_image)
-    set.notes.insert(set.notes.begin(), std::move(note));
+  if (!context.every_image) add_note_of_folders(context, set);
   return set;
 }
 
@@ -329,9 +328,6 @@ Dataset read_labeled(DatasetContext context) {
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
                  ErrorCode::kNotLabeledDataset);
   }
-  if (const FolderMeaning meaning = meaning_of_folders(set);
-      meaning == FolderMeaning::kSets || meaning == FolderMeaning::kClassesAndSets)
-    context.fail(joined(set.notes, "; ") + ".", ErrorCode::kNotLabeledDataset);
   const std::size_t listed = set.samples.size();
   set.samples.remove_unlabeled();
   set.samples.shrink_to_fit();

@@ -127,7 +127,7 @@ std::string fault_of(const fs::path& path) {
 
 bool is_file_in(const FolderEntries& entries, std::string_view name) {
   const auto found = std::ranges::lower_bound(entries, name, {}, &FolderEntry::name);
-  return found != entries.end() && found->name == name && found->kind == FolderEntry::Kind::kFile;
+  return found != entries.end() && found->name == name && found->type == fs::file_type::regular;
 }
 
 // The positions of the samples in a folder, whose name has a slash at its end; empty: the root.
@@ -288,26 +288,26 @@ fs::path path_beside(const DatasetContext& context, const char* name) {
 }
 
 PackedFiles find_packed_files(const DatasetContext& context) {
-  using Kind = FolderEntry::Kind;
+  using Type = fs::file_type;
+  using Reason = LeftOut::Reason;
   PackedFiles files;
   std::string lost;
   try {
-    for (const auto& [name, kind, may_be_link] : FolderEntries(context.root)) {
+    for (const auto& [name, type, may_be_link] : FolderEntries(context.root)) {
       if (is_never_data(name)) continue;
-      if (kind == Kind::kFolder || has_image_extension(name)) return {};
+      if (type == Type::directory || has_image_extension(name)) return {};
       const bool is_archive = has_archive_extension(name),
                  is_list = has_extension(name, ".parquet"),
                  is_packed = is_archive || is_list || has_record_name(name);
-      if (kind == Kind::kLost && is_packed)
+      if (type == Type::not_found && is_packed)
         lost = name;
-      else if (kind != Kind::kFile)
-        files.left_out.add(
-            kind == Kind::kLost ? LeftOut::Kind::kBrokenLink : LeftOut::Kind::kDevice,
-            std::string(name));
+      else if (type != Type::regular)
+        files.left_out.add(type == Type::not_found ? Reason::kBrokenLink : Reason::kDevice,
+                           std::string(name));
       else if (is_packed)
         (is_archive ? files.archives : is_list ? files.lists : files.records).emplace_back(name);
       else if (name != kClassesName && name != kSourceName && !has_extension(name, ".idx"))
-        files.left_out.other_files.add(name);
+        files.left_out.add_file(name);
     }
   } catch (const fs::filesystem_error&) {  // the folder reader will report it
     return {};
@@ -455,11 +455,11 @@ void FolderFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) 
         entries = FolderEntries(context_.root / folder);
       } catch (const fs::filesystem_error&) {  // no listed image needs it
       }
-      for (const auto& [name, kind, may_be_link] : entries) {
+      for (const auto& [name, type, may_be_link] : entries) {
         std::string path = folder + std::string(name);
         if (is_never_data(name)) continue;
-        const bool is_image = kind == FolderEntry::Kind::kFile && has_image_extension(name);
-        if (!(is_image ? !listed.has(path) : kind == FolderEntry::Kind::kFolder)) continue;
+        const bool is_image = type == fs::file_type::regular && has_image_extension(name);
+        if (!(is_image ? !listed.has(path) : type == fs::file_type::directory)) continue;
         const std::scoped_lock lock(mutex);
         if (is_image) {
           visit(path);

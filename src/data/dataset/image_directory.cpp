@@ -521,7 +521,7 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
     files.for_each_unlisted(set, [&](const std::string& name) { unlisted.push_back(name); });
     std::ranges::sort(unlisted);
     LeftOut left_out;
-    for (const std::string& name : unlisted) left_out.add(LeftOut::Kind::kUnlisted, name);
+    for (const std::string& name : unlisted) left_out.add(LeftOut::Reason::kUnlisted, name);
     std::ranges::move(left_out.notes(), std::back_inserter(set.notes));
     return;
   }

@@ -29,10 +29,10 @@ namespace kiln {
 
 // An entry as the folder itself describes it: entries are not opened, and only links are resolved.
 struct FolderEntry {
-  // kLost: a broken or circular link. kOther: pipes, devices, sockets.
-  enum class Kind { kFile, kFolder, kLost, kOther };
   std::string_view name;
-  Kind kind = Kind::kOther;  // of the target, for a link
+  // Of a link, that of its target: `regular`, `directory`, `not_found` for a broken or circular
+  // link, `unknown` for pipes, devices and sockets.
+  std::filesystem::file_type type = std::filesystem::file_type::unknown;
   bool may_be_link = false;  // false: definitely not a link
 };
 
@@ -99,16 +99,12 @@ inline constexpr auto kSetWords =
 // The list of supported extensions, for the end of an error message.
 std::string image_names_advice();
 
-// What a folder or archive holds beside its images: counted, and the first of each kind named, so
-// that nothing is left out in silence.
-
-// Below, `prefix` completes the names in a folder or archive.
-
 // How many names there are, and the first few of them.
 class FewNames {
  public:
   void add(std::string name);
-  void add_all(const std::string& prefix, const FewNames& inside);
+  // `prefix` completes the names.
+  void add_all(const FewNames& inside, const std::string& prefix);
 
   std::size_t count() const { return count_; }
   // "'a', 'b', …".
@@ -119,28 +115,12 @@ class FewNames {
   std::vector<std::string> names_;
 };
 
-// Files that are no images by their names.
-class OtherFiles {
- public:
-  void add(std::string_view path);
-  void add(const std::string& prefix, const OtherFiles& inside);
-  // Forgets those that are not photos or videos.
-  void keep_pictures() { groups_.erase(nullptr); }
-
-  // "3 files are HEIC photos, which Kiln does not read; convert them with `heif-convert`: 'a.HEIC',
-  // …" for each kind, then the files of other kinds.
-  std::vector<std::string> notes() const;
-  // Why there are no images: "no images", or the notes of photos and videos that are there instead.
-  std::string instead_of_images() const;
-
- private:
-  std::map<const UnreadKind*, FewNames> groups_;  // nullptr: any other kind
-};
-
+// What a folder or archive holds beside its images: counted, and the first of each kind named, so
+// that nothing is left out in silence. Defined in notes.cpp.
 class LeftOut {
  public:
   // In the order of the notes.
-  enum class Kind {
+  enum class Reason {
     kLoop,
     kBrokenLink,
     kLinkOutside,
@@ -159,21 +139,28 @@ class LeftOut {
     kUnlisted,
     kHiddenImage,
     kDevice,
-    kNumKinds
+    kUnread,  // photos and videos that Kiln does not read, by their names
+    kOther    // other files that are no images by their names
   };
 
-  void add(Kind kind, std::string name);
-  const FewNames& of(Kind kind) const { return kinds_[static_cast<std::size_t>(kind)]; }
-  void add_all(const LeftOut& other, const std::string& prefix);
+  void add(Reason why, std::string name);
+  // For kUnread or kOther.
+  void add_file(std::string_view path);
+  // `prefix` completes the names.
+  void add_all(const LeftOut& inside, const std::string& prefix);
+  void forget(Reason why);
+  FewNames of(Reason why) const;
 
-  // A sentence without a full stop for each kind, "2 links are broken …: 'a', 'b'", and then the
-  // notes of other_files.
-  std::vector<std::string> notes() const;
-
-  OtherFiles other_files;
+  // A sentence without a full stop for each of the reasons from `first` to `last`: "2 links are
+  // broken …: 'a', 'b'", "3 files are HEIC photos, which Kiln does not read; convert them with
+  // `heif-convert`: 'a.HEIC', …".
+  std::vector<std::string> notes(Reason first = Reason::kLoop, Reason last = Reason::kOther) const;
+  // Why there are no images: "no images", or the notes of photos and videos that are there instead.
+  std::string instead_of_images() const;
 
  private:
-  std::array<FewNames, static_cast<std::size_t>(Kind::kNumKinds)> kinds_;
+  // The kind is that of kUnread.
+  std::map<std::pair<Reason, const UnreadKind*>, FewNames> groups_;
 };
 
 // ---- label files, defined in label_files.cpp ----
@@ -200,17 +187,6 @@ class LabelFault : public std::runtime_error {
 // LabelFault if that is empty, too long, or more than a line.
 std::string label_in(std::string_view file_name, std::string_view text);
 
-// What a set's label files say about one of its images.
-struct ImageLabel {
-  enum class Kind {
-    kNone,             // its key has no label file
-    kGiven,            // `label`
-    kBesidePhotograph  // another image of its key is the photograph
-  };
-  Kind kind = Kind::kNone;
-  int label = -1;  // index into LabelFiles::labels()
-};
-
 // Collects the label files of a set, and then answers for its images.
 class LabelFiles {
  public:
@@ -223,8 +199,12 @@ class LabelFiles {
   // The label of the image's own file, X.cls for X.jpg; nullptr if there is none so far.
   const std::string* own_label(std::string_view image) const;
 
+  // Of an image: another one of its key is the photograph.
+  static constexpr int kBesidePhotograph = -2;
   struct Match {
-    std::vector<ImageLabel> images;  // in their order
+    // In the order of the images: an index into labels(), kBesidePhotograph, or -1, which is no
+    // label.
+    std::vector<int> images;
     std::vector<std::string> spare;  // names of the label files that no image has
   };
   // `images` are all of the set. Throws LabelFault, naming both files, if two label files claim one
@@ -286,18 +266,10 @@ std::string names_of_unread_labels(const SampleTable& images, const std::string&
 // folders that are consecutive numbers or dates are no classes then, unless --classes names them.
 void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set);
 
-// What the folders are that were taken for classes, in a folder or an archive, by their names.
-// Names that label files or --classes give are classes.
-enum class FolderMeaning {
-  kClasses,
-  kSets,            // alike but for the words of sets, or of what lies beside images, such as masks
-  kParts,           // alike but for a number
-  kClassesAndSets,  // among others, "test" and "val"
-  kClassesAndSet    // one of those alone
-};
-FolderMeaning meaning_of_folders(const Dataset& set);
-// Empty for classes.
-std::string note_of_folders(const Dataset& set);
+// Notes folders that were taken for classes, in a folder or an archive, but have the names of sets
+// or parts of a dataset. Where those are sets, they are refused for training. Names that label
+// files or --classes give are classes.
+void add_note_of_folders(const DatasetContext& context, Dataset& set);
 
 // Why images of a list cannot be used ("is missing"), by position.
 using ListFaults = std::map<std::size_t, std::string>;

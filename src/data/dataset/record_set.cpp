@@ -189,7 +189,7 @@ class RecordWalk {
     const std::string name = formatted("%09zu", listing_.images.size()) + extension_of(kind);
     listing_.images.add(name, label_of(contents), &member);
     listing_.is_damaged.push_back(damaged);
-    if (contents.has_several_labels()) listing_.left_out.add(LeftOut::Kind::kSeveralLabels, name);
+    if (contents.has_several_labels()) listing_.left_out.add(LeftOut::Reason::kSeveralLabels, name);
   }
 
   int label_of(const RecordContents& contents) {
@@ -279,7 +279,7 @@ void refuse_several_labels(const DatasetContext& context, const std::vector<std:
   LeftOut all;
   for (std::size_t f = 0; f < files.size(); ++f)
     all.add_all(listings[f].left_out, files.size() == 1 ? "" : files[f] + "/");
-  const FewNames& several = all.of(LeftOut::Kind::kSeveralLabels);
+  const FewNames several = all.of(LeftOut::Reason::kSeveralLabels);
   if (several.count() == 0) return;
   context.fail(plural(static_cast<long long>(several.count()), "record has", "records have") +
                " several labels, which may be classes or a 0 or 1 for each: " + several.quoted() +
