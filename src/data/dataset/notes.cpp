@@ -1,5 +1,3 @@
-#include "data/dataset/notes.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <regex>
@@ -9,7 +7,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "data/dataset/label_list.h"
 #include "data/dataset/listing.h"
 
 namespace kiln {
@@ -77,16 +74,6 @@ bool are_consecutive(const std::vector<std::string>& names) {
   for (const std::string& name : names) numbers.insert(std::stoll(name));
   return numbers.size() == names.size() &&
          *numbers.rbegin() - *numbers.begin() == std::ssize(names) - 1;
-}
-
-// The classes whose whole name is a set's.
-std::vector<std::string> set_names(const Dataset& set) {
-  std::vector<std::string> names;
-  for (const std::string& name : set.classes)
-    if (const WordOfName of_set = word_of_name(name, kSetWords);
-        !of_set.word.empty() && (of_set.rest.empty() || of_set.rest == "set"))
-      names.push_back(name);
-  return names;
 }
 
 }  // namespace
@@ -188,9 +175,8 @@ std::string note_of_unused(const RecordOptions& records, const std::vector<const
   return without_effect(others, "the data are of the form " + joined(forms, " and "));
 }
 
-void tell_unused(const RecordOptions& records, Dataset& set) {
-  if (std::string note = note_of_unused(records, {&set}); !note.empty())
-    set.notes.push_back(std::move(note));
+void report_unused(const RecordOptions& records, Dataset& set) {
+  set.add_note(note_of_unused(records, {&set}));
 }
 
 // ---- folders that may be no classes ----
@@ -216,7 +202,7 @@ std::string names_of_unread_labels(const SampleTable& images, const std::string&
   return quoted_names(found, kNamed);
 }
 
-void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set) {
+void report_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set) {
   const bool are_named = !set.found.labels.empty() || !context.records.classes_file.empty();
   if (names.empty() || are_named || !set.labeled()) return;
   const std::string note =
@@ -259,9 +245,14 @@ void add_note_of_folders(const DatasetContext& context, Dataset& set) {
   };
   std::vector<std::string_view> all(kSetWords.begin(), kSetWords.end());
   all.insert(all.end(), kBesideSets.begin(), kBesideSets.end());
-  const std::vector<std::string> names = set_names(set);
+  std::vector<std::string> names;  // that are those of sets
   std::set<std::string> words;
-  for (const std::string& name : names) words.insert(word_of_name(name, kSetWords).word);
+  for (const std::string& name : set.classes) {
+    const WordOfName found = word_of_name(name, kSetWords);
+    if (found.word.empty() || (!found.rest.empty() && found.rest != "set")) continue;
+    names.push_back(name);
+    words.insert(found.word);
+  }
   const bool may_be_vehicle = words.contains("train");  // beside a bus
   bool are_sets = words_in_names(all) > 1;
   if (are_sets || words_in_names(kSetWords) + words_in_names(kParts) == 1) {
@@ -336,41 +327,36 @@ std::string note_of_missing_values(const Dataset& set) {
          "classes with --classes FILE";
 }
 
-void name_unused_ids(const std::vector<bool>& is_category, std::vector<std::string>& classes) {
+std::string name_unused_ids(std::vector<std::string>& classes, const std::string& file) {
   const std::set<std::string> taken(classes.begin(), classes.end());
+  std::vector<std::string> ranges;
+  std::string first;
+  std::size_t count = 0, begin = 0;
   for (std::size_t id = 0; id < classes.size(); ++id) {
-    if (is_category[id]) continue;
+    if (!classes[id].empty()) {
+      begin = id + 1;
+      continue;
+    }
     classes[id] = kUnusedName;
     if (taken.contains(kUnusedName)) classes[id] += " (id " + std::to_string(id) + ")";
     while (taken.contains(classes[id])) classes[id] += "_";
-  }
-}
-
-std::string note_of_unused_ids(const std::vector<bool>& is_category,
-                               const std::vector<std::string>& classes, const std::string& file) {
-  std::vector<std::string> ranges;
-  std::size_t count = 0;
-  for (std::size_t id = 0; id < is_category.size();) {
-    std::size_t end = id;
-    while (end < is_category.size() && !is_category[end]) ++end;
-    if (end > id)
-      ranges.push_back(std::to_string(id) +
-                       (end == id + 1 ? "" : " to " + std::to_string(end - 1)));
-    count += end - id;
-    id = end + 1;
+    if (count++ == 0) first = classes[id];
+    if (id == begin)
+      ranges.push_back(std::to_string(id));
+    else
+      ranges.back() = std::to_string(begin) + " to " + std::to_string(id);
   }
   if (count == 0) return {};
-  const std::string& name = classes[std::ranges::find(is_category, false) - is_category.begin()];
   return file + " has no category with id " + few_of(std::move(ranges)) + ": " +
-         std::to_string(count) + " of the " + std::to_string(is_category.size()) +
-         " classes have no images and are named '" + name +
-         (count > 1 && name != kUnusedName ? "' and so on" : "'") +
-         ". Number the categories from 0 without "
-         "gaps to be rid of them";
+         std::to_string(count) + " of the " + std::to_string(classes.size()) +
+         " classes have no images and are named '" + first +
+         (count > 1 && first != kUnusedName ? "' and so on" : "'") +
+         ". Number the categories from 0 without gaps to be rid of them";
 }
 
 std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,
                              const char* several) {
+  if (count == 0) return {};
   return list + std::to_string(count) + " " +
          (count == 1 ? one + std::string(" repeats") : several + std::string(" repeat")) +
          " an image, and " + (count == 1 ? "counts" : "count") + " once";
