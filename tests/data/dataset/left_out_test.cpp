@@ -6,7 +6,7 @@
 namespace kiln {
 namespace {
 
-TEST(LeftOut, FilesThatAreNoImagesAreNamedByTheirKinds) {
+TEST(OtherFiles, AreNamedByTheirKinds) {
   LeftOut inside, files;
   for (const char* name : {"a.HEIC", "b.heif", "notes.txt", "c.gif"}) inside.add_file(name);
   files.add_all(inside, "cat/");
