@@ -568,7 +568,7 @@ Listing list_archives(const DatasetContext& context, const std::vector<std::stri
   if (has_labels) read_given_names(context, given);
   for (std::size_t i = 0; has_labels && i < archives.size(); ++i)
     add_own_names(context, archives[i], listings[i].classes, given);
-  Listing all = joined(context, archives, std::move(listings), std::move(given));
+  Listing all = merge_listings(context, archives, std::move(listings), std::move(given));
   all.set.kind = Dataset::Kind::kArchives;
   if (!has_labels) label_by_folders(context, all);
   all.set.notes.insert(all.set.notes.begin(), notes.begin(), notes.end());

@@ -278,7 +278,7 @@ Listing labeled_by_files(Listing walked, const std::vector<std::string>& label_f
   }
   std::vector<Listing> listings;
   listings.push_back(std::move(walked));
-  return joined(context, {""}, std::move(listings), std::move(given));
+  return merge_listings(context, {""}, std::move(listings), std::move(given));
 }
 
 }  // namespace

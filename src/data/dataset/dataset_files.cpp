@@ -164,8 +164,8 @@ std::vector<std::string> check_packed(const DatasetContext& context, Dataset::Ki
   return require_one_set(context, files);
 }
 
-Listing joined(const DatasetContext& context, const std::vector<std::string>& files,
-               std::vector<Listing> listings, FoundLabels given) {
+Listing merge_listings(const DatasetContext& context, const std::vector<std::string>& files,
+                       std::vector<Listing> listings, FoundLabels given) {
   Listing all;
   Dataset& set = all.set;
   set.found = std::move(given);

@@ -315,8 +315,8 @@ struct Listing {
 
 // The images of `files`, which are relative to the root and in order, as one listing; those of
 // several are named below them. `given` has the names that labels may have.
-Listing joined(const DatasetContext& context, const std::vector<std::string>& files,
-               std::vector<Listing> listings, FoundLabels given);
+Listing merge_listings(const DatasetContext& context, const std::vector<std::string>& files,
+                       std::vector<Listing> listings, FoundLabels given);
 
 // Gives the images of an archive or folder the labels of their label files, and leaves out those
 // that are beside a photograph. Throws LabelFault.

@@ -322,7 +322,7 @@ Listing list_records(const DatasetContext& context, const std::vector<std::strin
               [&](std::size_t i) { listings[i] = list_record_file(context, files[i]); });
   FoundLabels given;
   read_given_names(context, given);
-  Listing all = joined(context, files, std::move(listings), std::move(given));
+  Listing all = merge_listings(context, files, std::move(listings), std::move(given));
   all.set.kind = Dataset::Kind::kRecords;
   all.set.notes.insert(all.set.notes.begin(), notes.begin(), notes.end());
   refuse_several_labels(context, all.left_out);
