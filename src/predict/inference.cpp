@@ -86,7 +86,7 @@ bool is_image_folder(const fs::path& folder) {
     if (has_images(folder)) return true;
     int num_folders = 0;
     for (const FolderEntry& entry : FolderEntries(folder)) {
-      if (entry.kind != FolderEntry::Kind::kFolder) continue;
+      if (entry.type != fs::file_type::directory) continue;
       if (has_images(folder / entry.name)) return true;
       if (++num_folders == kMaxFolders) break;
     }

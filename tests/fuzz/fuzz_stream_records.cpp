@@ -10,7 +10,6 @@
 #include "base/tfrecord.h"
 #include "data/archive/archive.h"
 #include "data/archive/record_reader.h"
-#include "data/dataset/labels.h"
 #include "data/dataset/listing.h"
 #include "data/stream/record_stream.h"
 #include "fuzz/fuzz.h"

@@ -15,7 +15,6 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/label_list.h"
 #include "data/dataset/listing.h"
 
 namespace kiln {
@@ -136,15 +135,17 @@ class ArchiveTree {
 // never data, and with links followed.
 class Members {
  public:
-  Members(const OpenFile& file, LeftOut& left_out) : file_(file), left_out_(left_out) {}
+  // `listing` has the open archive, and gets its files.
+  explicit Members(Listing& listing) : listing_(listing) {}
 
   void add(std::string_view name, const ArchiveMember& member) {
+    const bool is_image = has_image_extension(name);
     if (!has_part_that_is_never_data(name))
-      return (has_image_extension(name) ? images_ : others_).add(name, -1, &member);
+      return (is_image ? listing_.set.samples : listing_.others).add(name, -1, &member);
     hidden_.add(name, -1, &member);
     const std::string_view base = name.substr(name.rfind('/') + 1);
-    if (has_image_extension(name) && base.starts_with('.') && !base.starts_with("._"))
-      left_out_.add(LeftOut::Kind::kHiddenImage, std::string(name));
+    if (is_image && base.starts_with('.') && !base.starts_with("._"))
+      listing_.left_out.add(LeftOut::Reason::kHiddenImage, std::string(name));
   }
 
   void add_link(const ArchiveLink& link) {
@@ -152,13 +153,19 @@ class Members {
       links_.push_back(
           {std::string(link.name), std::string(link.target), link.kind == LinkKind::kHard});
     else if (!has_part_that_is_never_data(link.name))
-      left_out_.add(LeftOut::Kind::kDevice, std::string(link.name));
+      listing_.left_out.add(LeftOut::Reason::kDevice, std::string(link.name));
   }
 
-  // Adds what the links lead to. Call it after the last member.
+  // Adds what the links lead to, and removes repeated names. Call it after the last member.
+  void finish() {
+    if (!links_.empty()) follow_links();
+    remove_repeats(listing_.set.samples);
+    remove_repeats(listing_.others);
+  }
+
+ private:
   void follow_links() {
-    if (links_.empty()) return;
-    for (const SampleTable* table : {&images_, &others_, &hidden_})
+    for (const SampleTable* table : {&listing_.set.samples, &listing_.others, &hidden_})
       for (std::size_t i = 0; i < table->size(); ++i)
         tree_.add(table->file_name(i), *table->member(i));
     std::vector<const ArchiveTree::Node*> nodes;
@@ -166,31 +173,27 @@ class Members {
       has_label_files_ = has_label_files_ || is_label_file(link.name);
       nodes.push_back(tree_.add(link));
     }
-    for (std::size_t i = 0; i < others_.size() && !has_label_files_; ++i)
-      has_label_files_ = is_label_file(others_.file_name(i));
+    for (std::size_t i = 0; i < listing_.others.size() && !has_label_files_; ++i)
+      has_label_files_ = is_label_file(listing_.others.file_name(i));
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::string& name = links_[i].name;
       if (has_part_that_is_never_data(name)) continue;
       if (nodes[i] != nullptr)
         follow(name, *nodes[i]);
       else
-        left_out_.add(LeftOut::Kind::kRepeatedName, name);
+        listing_.left_out.add(LeftOut::Reason::kRepeatedName, name);
     }
   }
 
-  SampleTable take_images() { return without_repeats(std::move(images_)); }
-  SampleTable take_others() { return without_repeats(std::move(others_)); }
-
- private:
   // Adds as `name` what the link leads to.
   void follow(const std::string& name, const ArchiveTree::Node& link) {
     const auto [target, is_outside] = tree_.target_of(link);
     if (target == nullptr || name.size() > kMaxPathBytes)
-      return left_out_.add(is_outside ? LeftOut::Kind::kLinkOutside : LeftOut::Kind::kBrokenLink,
-                           name);
+      return listing_.left_out.add(
+          is_outside ? LeftOut::Reason::kLinkOutside : LeftOut::Reason::kBrokenLink, name);
     if (target->member) return add(name, *target->member);
     if (std::ranges::count(inside_, target) != 0 || link.is_below(*target))
-      return left_out_.add(LeftOut::Kind::kLoop, name);
+      return listing_.left_out.add(LeftOut::Reason::kLoop, name);
     inside_.push_back(target);
     enter(name, *target);
     inside_.pop_back();
@@ -200,7 +203,7 @@ class Members {
   // once, as in a walk of folders; those that have a name of their own, by that name.
   void enter(const std::string& name, const ArchiveTree::Node& folder) {
     if (has_label_files_ && (!folder.is_hidden || !entered_.insert(&folder).second))
-      return left_out_.add(LeftOut::Kind::kRepeatedLink, name);
+      return listing_.left_out.add(LeftOut::Reason::kRepeatedLink, name);
     for (const auto& [part, node] : folder.inside) {
       const std::string inner = name + "/" + part;
       tree_.spend(1 + inner.size() / 64);
@@ -217,35 +220,33 @@ class Members {
   bool are_equal(const ArchiveMember& a, const ArchiveMember& b) const {
     if (a.size != b.size || a.offset == b.offset) return a.size == b.size;
     std::string content, other;
-    read_member(file_, a, SIZE_MAX, content);
-    read_member(file_, b, SIZE_MAX, other);
+    const OpenFile& file = listing_.set.archives.front().file;
+    read_member(file, a, SIZE_MAX, content);
+    read_member(file, b, SIZE_MAX, other);
     return content == other;
   }
 
   // Of files with one name, unpacking keeps the last one: all of them must have its content.
-  SampleTable without_repeats(SampleTable table) {
+  void remove_repeats(SampleTable& table) {
     std::vector<std::uint32_t> order(table.size());
     std::iota(order.begin(), order.end(), 0U);
     std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
       return table.file_name(a) < table.file_name(b);
     });
     std::vector<bool> keep(table.size(), true);
-    std::size_t num_kept = table.size();
+    bool keeps_all = true;
     for (std::size_t i = 1; i < order.size(); ++i) {
       const std::string_view name = table.file_name(order[i]);
       if (table.file_name(order[i - 1]) != name) continue;
       if (!are_equal(*table.member(order[i - 1]), *table.member(order[i])))
         throw ArchiveFault(quoted_beginning(name) + " appears in it twice, with two contents");
-      left_out_.add(LeftOut::Kind::kRepeatedName, std::string(name));
-      keep[order[i]] = false;
-      --num_kept;
+      listing_.left_out.add(LeftOut::Reason::kRepeatedName, std::string(name));
+      keep[order[i]] = keeps_all = false;
     }
-    return num_kept == table.size() ? std::move(table) : table.only(keep);
+    if (!keeps_all) table = table.only(keep);
   }
 
-  const OpenFile& file_;
-  LeftOut& left_out_;
-  SampleTable images_, others_;
+  Listing& listing_;
   SampleTable hidden_;  // never data, but links may lead to them (git-annex, caches of data)
   std::deque<ArchiveTree::Link> links_;
   ArchiveTree tree_;
@@ -254,57 +255,49 @@ class Members {
   std::set<const ArchiveTree::Node*> entered_;
 };
 
-// Labels the images, and leaves out those that are beside a photograph. Throws LabelFault.
-void take_labels(const LabelFiles& labels, Listing& listing) {
-  if (labels.empty()) return;
+std::vector<std::string_view> names_of(const SampleTable& files) {
   std::vector<std::string_view> names;
-  names.reserve(listing.images.size());
-  for (const Sample& image : listing.images) names.push_back(image.file_name);
-  const LabelFiles::Match match = labels.match(names);
-  std::vector<bool> keep(names.size(), true);
-  bool keeps_all = true;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    listing.images.set_label(i, match.images[i].label);
-    if (match.images[i].kind != ImageLabel::Kind::kBesidePhotograph) continue;
-    listing.left_out.add(LeftOut::Kind::kBesidePhotograph, std::string(names[i]));
-    keep[i] = keeps_all = false;
-  }
-  for (const std::string& name : match.spare)
-    listing.left_out.add(LeftOut::Kind::kSpareLabel, name);
-  if (!keeps_all) listing.images = listing.images.only(keep);
-  for (const std::string& label : labels.labels()) listing.labels.push_back({.text = label});
+  names.reserve(files.size());
+  for (const Sample& file : files) names.push_back(file.file_name);
+  return names;
 }
 
 std::string_view folder_of(std::string_view name) {
   return name.substr(0, name.rfind('/') + 1);
 }
 
-// Shortens a folder, with a trailing slash, to the part that it shares with another.
-void shorten_to_shared(std::string& shared, std::string_view folder) {
-  const auto end = std::mismatch(shared.begin(), shared.end(), folder.begin(), folder.end());
-  shared.erase(end.first, shared.end());
-  shared.erase(shared.rfind('/') + 1);
+// The deepest folder with all files, with a trailing slash; may be empty.
+std::string shared_folder(const std::vector<std::string_view>& names) {
+  std::string shared(names.empty() ? "" : folder_of(names.front()));
+  for (const std::string_view name : names) {
+    const auto end = std::mismatch(shared.begin(), shared.end(), name.begin(), name.end());
+    shared.erase(end.first, shared.end());
+    shared.erase(shared.rfind('/') + 1);
+  }
+  return shared;
 }
 
 // Lists an archive, which is relative to the root, or empty, without labels.
 Listing list_archive(const DatasetContext& context, const std::string& archive) {
   OpenPacked open = open_packed(context, archive, kArchiveKind);
   Listing listing = with_archive_named(context, archive, kArchiveKind, [&] {
-    return list_open_archive(std::move(open.file), !context.contents.empty());
+    return list_open_archive({archive, std::move(open.file)}, !context.contents.empty());
   });
   if (open.is_unpacked)
-    listing.notes.push_back(unpacked_note(context, archive, listing.file) +
-                            "; uncompressed tars and 'kiln pack' shards need no space)");
+    listing.set.notes.push_back(unpacked_note(context, archive, listing.set.archives.front().file) +
+                                "; uncompressed tars and 'kiln pack' shards need no space)");
   return listing;
 }
 
-// take_labels() from the label files among `others`, which is then empty.
+// Labels the images from the label files among the others, of which none is left then.
 void label_images(const DatasetContext& context, const std::string& archive, Listing& listing) {
+  const SampleTable& images = listing.set.samples;
+  const OpenFile& file = listing.set.archives.front().file;
   // Whether it is the kClassesName of the folder that holds all images.
   const auto is_for_all = [&](std::string_view name) {
     const std::string_view folder = folder_of(name);
     return name.substr(folder.size()) == kClassesName &&
-           std::all_of(listing.images.begin(), listing.images.end(),
+           std::all_of(images.begin(), images.end(),
                        [&](const Sample& image) { return image.file_name.starts_with(folder); });
   };
   // As shards have it, or any text.
@@ -319,195 +312,155 @@ void label_images(const DatasetContext& context, const std::string& archive, Lis
     for (std::size_t i = 0; i < others.size(); ++i) {
       const std::string_view name = others.file_name(i);
       if (is_label_file(name)) {
-        read_member(listing.file, *others.member(i), 2 * kMaxLabelBytes, text);
+        read_member(file, *others.member(i), 2 * kMaxLabelBytes, text);
         labels.add(name, text);
       } else if (is_for_all(name)) {
-        read_member(listing.file, *others.member(i), kMaxClassesBytes, text);
+        read_member(file, *others.member(i), kMaxClassesBytes, text);
         listing.classes = class_lines(
             text, quoted_path(path_of_archive(context, archive)) + ", " + quoted_beginning(name),
             context);
       } else if (is_label_list(name) && !is_of_one_image(name)) {
-        listing.left_out.add(LeftOut::Kind::kListInside, std::string(name));
+        listing.left_out.add(LeftOut::Reason::kListInside, std::string(name));
       } else {
-        listing.left_out.other_files.add(name);
+        listing.left_out.add_file(name);
         unread.insert(name);
       }
     }
     listing.unread_labels = names_of_unread_labels(
-        listing.images, "", [&](const std::string& name) { return unread.contains(name); });
-    take_labels(labels, listing);
+        images, "", [&](const std::string& name) { return unread.contains(name); });
+    label_by_files(labels, listing);
   });
 }
 
-// Assigns labels and an order to the images of all archives.
-class Assembly {
- public:
-  Assembly(const DatasetContext& context, std::vector<Listing> listings,
-           std::vector<std::string> names, Dataset& set)
-      : context_(context), listings_(std::move(listings)), names_(std::move(names)), set_(set) {}
-
-  void run() {
-    if (std::ranges::any_of(listings_, [](auto& listing) { return !listing.labels.empty(); })) {
-      read_given_names(context_, set_);
-      for (std::size_t a = 0; a < listings_.size(); ++a) take_own_names(a);
-      return join_listings(context_, names_, std::move(listings_), set_);
-    }
-    label_by_folders();
-    for (std::string& note : left_out_.notes()) set_.notes.push_back(std::move(note));
+// The names that an archive gives itself are those of all, unless --classes gives them.
+void add_own_names(const DatasetContext& context, const std::string& archive,
+                   std::vector<std::string>& names, FoundLabels& given) {
+  if (names.empty() || given.named_by.starts_with("--classes")) return;
+  const std::string named_by = std::string(kClassesName) + " in " +
+                               quoted_path(path_of_archive(context, archive).filename());
+  if (given.named_by.empty()) {
+    given.named_by = named_by;
+    given.names = std::move(names);
+  } else if (given.names != names) {
+    context.fail(given.named_by + " and " + named_by +
+                 " have different lines. Give --classes FILE, or remove one of them.");
   }
+}
 
-  const LeftOut& left_out() const { return left_out_; }
-
- private:
-  // The names that an archive gives itself are those of all, unless --classes gives them.
-  void take_own_names(std::size_t archive) {
-    FoundLabels& found = set_.found;
-    std::vector<std::string>& names = listings_[archive].classes;
-    if (names.empty() || found.named_by.starts_with("--classes")) return;
-    const std::string named_by = std::string(kClassesName) + " in " +
-                                 quoted_path(path_of_archive(context_, names_[archive]).filename());
-    if (found.named_by.empty()) {
-      found.named_by = named_by;
-      found.names = std::move(names);
-    } else if (found.names != names) {
-      context_.fail(found.named_by + " and " + named_by +
-                    " have different lines. Give --classes FILE, or remove one of them.");
-    }
-  }
-
-  struct Place {
-    std::string_view folder, name;  // relative to common_base(), or to the folder of a set
-    std::uint32_t archive = 0, image = 0;
-    ListedSet set = ListedSet::kNone;
-    auto operator<=>(const Place&) const = default;
-  };
-
-  template <typename Visit>
-  void for_each_image(Visit&& visit) const {
-    for (std::uint32_t a = 0; a < listings_.size(); ++a)
-      for (std::uint32_t i = 0; i < listings_[a].images.size(); ++i)
-        visit(a, i, listings_[a].images.file_name(i));
-  }
-
-  // The path above the class folders that all images share, with a trailing slash; may be empty.
-  std::string common_base() const {
-    std::string common;
-    bool is_first = true;
-    for_each_image([&](std::uint32_t, std::uint32_t, std::string_view name) {
-      if (is_first) common = folder_of(name);
-      is_first = false;
-      shorten_to_shared(common, folder_of(name));
-    });
-    // A folder that has images, and folders with images of no more than one name, is a class.
-    std::set<std::string_view> inside;
-    for_each_image([&](std::uint32_t, std::uint32_t, std::string_view name) {
-      name.remove_prefix(common.size());
-      if (inside.size() < 3) inside.insert(name.substr(0, name.find('/') + 1));
-    });
-    if (inside.contains("") && inside.size() < 3 && !common.empty())
-      common.erase(common.rfind('/', common.size() - 2) + 1);
-    return common;
-  }
-
-  // Whether the folders in `base` are those of sets, of training and of validation images, each
-  // with the folders of the classes, as --data-path FOLDER has them.
-  bool has_sets(const std::string& base) const {
-    std::set<std::optional<ListedSet>> sets;
-    bool has_classes = true;
-    for_each_image([&](std::uint32_t, std::uint32_t, std::string_view name) {
-      name.remove_prefix(base.size());
-      const std::size_t slash = name.find('/');
-      sets.insert(listed_set(name.substr(0, slash)));
-      has_classes = has_classes && slash != name.npos && name.find('/', slash + 1) != name.npos;
-    });
-    return has_classes && !sets.contains(std::nullopt) && sets.contains(ListedSet::kTrain) &&
-           sets.contains(ListedSet::kValid);
-  }
-
-  // Whether the images of a set are read; the others are counted.
-  bool is_wanted(ListedSet set) {
-    const std::vector<std::string>& wanted = context_.records.list_sets;
-    if (wanted.empty() || set == ListedSet::kNone || std::ranges::count(wanted, set_name(set)) > 0)
-      return true;
-    ++num_of_other_sets_;
-    return false;
-  }
-
-  void label_by_folders() {
-    const std::string base = common_base();
-    const bool are_sets = has_sets(base);
-    std::vector<Place> places;
-    LeftOut outside;  // of the class folders
-    for_each_image([&](std::uint32_t archive, std::uint32_t image, std::string_view name) {
-      name.remove_prefix(base.size());
-      ListedSet set = ListedSet::kNone;
-      if (are_sets) {
-        set = *listed_set(name.substr(0, name.find('/')));
-        name.remove_prefix(name.find('/') + 1);
-        if (!is_wanted(set)) return;
-      }
-      const std::size_t slash = name.find('/');
-      const bool is_deep = slash != name.npos && name.find('/', slash + 1) != name.npos;
-      using Kind = LeftOut::Kind;
-      if (is_deep || slash == name.npos)
-        outside.add(is_deep ? Kind::kDeepImage : Kind::kRootImage, base + std::string(name));
-      else
-        places.push_back({name.substr(0, slash), name.substr(slash + 1), archive, image, set});
-    });
-    std::sort(places.begin(), places.end());
-    for (const Place& place : places) {
-      if (set_.classes.empty() || set_.classes.back() != place.folder) {
-        if (!is_utf8(place.folder))
-          context_.fail("the name of the class folder '" + printable(place.folder.substr(0, 200)) +
-                        "' is not UTF-8. Rename it, and create the archive again.");
-        set_.classes.emplace_back(place.folder);
-      }
-      const int label = static_cast<int>(set_.classes.size()) - 1;
-      if (!context_.every_image)
-        add_listed(names_, place.archive, listings_[place.archive], place.image,
-                   {.file_name = {}, .label = label, .set = place.set}, set_);
-    }
-    if (num_of_other_sets_ > 0)
-      set_.notes.push_back("left out: " + plural(num_of_other_sets_, "image", "images") +
-                           " of other sets");
-    const auto unread = std::ranges::max_element(listings_, {}, &Listing::unread_labels);
-    tell_unread_labels(context_, unread->unread_labels, set_);
-    const bool are_all = places.empty() || context_.every_image;
-    if (are_all) add_every_image(base, are_sets);
-    left_out_ = close_listings(names_, listings_, set_);
-    if (!are_all) left_out_.add_all(outside, "");
-  }
-
-  void add_every_image(const std::string& base, bool are_sets) {
-    for_each_image([&](std::uint32_t archive, std::uint32_t image, std::string_view name) {
-      name.remove_prefix(base.size());
-      if (are_sets) {
-        if (!is_wanted(*listed_set(name.substr(0, name.find('/'))))) return;
-        name.remove_prefix(name.find('/') + 1);
-      }
-      const std::string_view folder = name.substr(0, std::min(name.find('/'), name.size()));
-      const bool is_in_class = std::count(name.begin(), name.end(), '/') == 1;
-      const auto found = std::lower_bound(set_.classes.begin(), set_.classes.end(), folder);
-      const int label =
-          is_in_class ? static_cast<int>(std::distance(set_.classes.begin(), found)) : -1;
-      add_listed(names_, archive, listings_[archive], image, {.file_name = {}, .label = label},
-                 set_);
-    });
-  }
-
-  const DatasetContext& context_;
-  std::vector<Listing> listings_;
-  const std::vector<std::string> names_;
-  Dataset& set_;
-  LeftOut left_out_;
-  long long num_of_other_sets_ = 0;
+// An image in a class folder.
+struct Place {
+  std::string_view folder, name;
+  std::uint32_t image = 0;
+  ListedSet set = ListedSet::kNone;
+  auto operator<=>(const Place&) const = default;
 };
+
+// The path above the class folders that all images share, with a trailing slash; may be empty.
+std::string common_base(const std::vector<std::string_view>& names) {
+  std::string common = shared_folder(names);
+  // A folder that has images, and folders with images of no more than one name, is a class.
+  std::set<std::string_view> inside;
+  for (std::string_view name : names) {
+    name.remove_prefix(common.size());
+    if (inside.size() < 3) inside.insert(name.substr(0, name.find('/') + 1));
+  }
+  if (inside.contains("") && inside.size() < 3 && !common.empty())
+    common.erase(common.rfind('/', common.size() - 2) + 1);
+  return common;
+}
+
+// Whether the folders are those of sets, of training and of validation images, each with the
+// folders of the classes, as --data-path FOLDER has them.
+bool has_sets(const std::vector<std::string_view>& names) {
+  std::set<std::optional<ListedSet>> sets;
+  for (const std::string_view name : names) {
+    if (std::ranges::count(name, '/') < 2) return false;
+    sets.insert(listed_set(name.substr(0, name.find('/'))));
+  }
+  return !sets.contains(std::nullopt) && sets.contains(ListedSet::kTrain) &&
+         sets.contains(ListedSet::kValid);
+}
+
+// Gives the images in class folders, which are in order, their classes. Returns the labels of all.
+std::vector<int> label_places(const DatasetContext& context, const std::vector<Place>& places,
+                              Dataset& set) {
+  std::vector<int> labels(set.samples.size(), -1);
+  for (const Place& place : places) {
+    if (set.classes.empty() || set.classes.back() != place.folder) {
+      if (!is_utf8(place.folder))
+        context.fail("the name of the class folder '" + printable(place.folder.substr(0, 200)) +
+                     "' is not UTF-8. Rename it, and create the archive again.");
+      set.classes.emplace_back(place.folder);
+    }
+    labels[place.image] = static_cast<int>(set.classes.size()) - 1;
+  }
+  return labels;
+}
+
+// The class of an image is its folder, one level below the path that all images share; images
+// without a class are left out. Without classes, or with `every_image`: every image, in the order
+// of the archives, those without a class without a label.
+void label_by_folders(const DatasetContext& context, Listing& listing) {
+  Dataset& set = listing.set;
+  std::vector<std::string> of_archives = std::exchange(set.notes, {});
+  std::vector<std::string_view> names = names_of(set.samples);
+  for (std::size_t i = 0; set.archives.size() > 1 && i < names.size(); ++i)
+    names[i].remove_prefix(set.archives[set.samples.member(i)->archive].name.size() + 1);
+  const std::string base = common_base(names);
+  for (std::string_view& name : names) name.remove_prefix(base.size());
+  const bool are_sets = has_sets(names);
+  std::vector<Place> places;
+  std::vector<std::uint32_t> images;  // of the sets that are read
+  LeftOut outside;                    // of the class folders
+  for (std::uint32_t i = 0; i < names.size(); ++i) {
+    std::string_view name = names[i];
+    Place place;
+    place.image = i;
+    if (are_sets) {
+      place.set = *listed_set(name.substr(0, name.find('/')));
+      name.remove_prefix(name.find('/') + 1);
+    }
+    if (!is_wanted(context.records, place.set)) continue;
+    images.push_back(i);
+    const auto depth = std::ranges::count(name, '/');
+    place.folder = name.substr(0, name.find('/'));
+    if (depth == 1) {
+      place.name = name.substr(place.folder.size() + 1);
+      places.push_back(place);
+    } else {
+      outside.add(depth == 0 ? LeftOut::Reason::kRootImage : LeftOut::Reason::kDeepImage,
+                  base + std::string(name));
+    }
+  }
+  const bool are_all = places.empty() || context.every_image;
+  std::ranges::sort(places);
+  const std::vector<int> labels = label_places(context, places, set);
+  SampleTable samples;
+  const auto add = [&](std::uint32_t image, ListedSet of) {
+    samples.push_back({.file_name = set.samples.file_name(image),
+                       .label = labels[image],
+                       .id = static_cast<std::int64_t>(samples.size()),
+                       .set = of},
+                      set.samples.member(image));
+  };
+  if (are_all)
+    for (const std::uint32_t image : images) add(image, ListedSet::kNone);
+  else
+    for (const Place& place : places) add(place.image, place.set);
+  if (!are_all) listing.left_out.add_all(outside, "");
+  if (images.size() < names.size())
+    set.notes.push_back(
+        "left out: " + plural(std::ssize(names) - std::ssize(images), "image", "images") +
+        " of other sets");
+  set.samples = std::move(samples);
+  report_unread_labels(context, listing.unread_labels, set);
+  std::ranges::move(of_archives, std::back_inserter(set.notes));
+}
 
 // The folders of an archive that hold all of its images, from the outermost.
 std::vector<std::string> folders_of_all(const Listing& listing) {
-  const SampleTable& files = listing.images.empty() ? listing.others : listing.images;
-  std::string shared(files.empty() ? "" : folder_of(files.file_name(0)));
-  for (const Sample& file : files) shorten_to_shared(shared, folder_of(file.file_name));
+  const SampleTable& images = listing.set.samples;
+  const std::string shared = shared_folder(names_of(images.empty() ? listing.others : images));
   std::vector<std::string> folders = {""};
   for (std::size_t end = shared.find('/'); end != shared.npos; end = shared.find('/', end + 1))
     folders.push_back(shared.substr(0, end + 1));
@@ -522,19 +475,20 @@ bool may_have_list(const SampleTable& others, std::string_view folder) {
   });
 }
 
-// Reads an ImageDirectory or COCO folder that is the archive, or holds all of its images.
-std::optional<Dataset> read_listed_archive(const DatasetContext& context,
+// Lists an ImageDirectory or COCO folder that is the archive, or holds all of its images.
+std::optional<Listing> list_listed_archive(const DatasetContext& context,
                                            const std::string& archive, Listing& listing) {
-  return with_archive_named(context, archive, kArchiveKind, [&]() -> std::optional<Dataset> {
+  return with_archive_named(context, archive, kArchiveKind, [&]() -> std::optional<Listing> {
     for (const std::string& folder : folders_of_all(listing)) {
       if (!may_have_list(listing.others, folder)) continue;
-      const ArchiveFiles files(listing, folder, archive);
-      std::optional<Dataset> set = is_image_directory(files)
-                                       ? read_image_directory(context, files)
-                                       : read_coco(context, files, listing.notes);
-      if (!set) continue;
-      if (!set->list_name.empty()) set->list_name.insert(0, folder);
-      return set;
+      const ListedFiles files(listing, folder);
+      std::optional<Listing> listed =
+          is_image_directory(files)
+              ? list_image_directory(context, files)
+              : list_coco(context, files, files.json_names(), listing.set.notes);
+      if (!listed) continue;
+      if (std::string& list = listed->set.list_name; !list.empty()) list.insert(0, folder);
+      return listed;
     }
     return std::nullopt;
   });
@@ -542,80 +496,87 @@ std::optional<Dataset> read_listed_archive(const DatasetContext& context,
 
 }  // namespace
 
-std::string fault_of_class_line(std::string_view name, bool is_first) {
-  if (name.find('\n') != name.npos) return "contains an end of line";
-  if (name.ends_with('\r')) return "ends with a carriage return";
-  if (is_first && without_byte_order_mark(name) != name) return "begins with a byte-order mark";
-  return {};
+void label_by_files(const LabelFiles& labels, Listing& listing) {
+  if (labels.empty()) return;
+  SampleTable& images = listing.set.samples;
+  const LabelFiles::Match match = labels.match(names_of(images));
+  std::vector<bool> keep(images.size(), true);
+  bool keeps_all = true;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    images.set_label(i, std::max(match.images[i], -1));
+    if (match.images[i] != LabelFiles::kBesidePhotograph) continue;
+    listing.left_out.add(LeftOut::Reason::kBesidePhotograph, std::string(images.file_name(i)));
+    keep[i] = keeps_all = false;
+  }
+  for (const std::string& name : match.spare)
+    listing.left_out.add(LeftOut::Reason::kSpareLabel, name);
+  if (!keeps_all) images = images.only(keep);
+  for (const std::string& label : labels.labels())
+    listing.set.found.labels.push_back({.text = label});
 }
 
-Listing list_open_archive(OpenFile file, bool may_go_on) {
+Listing list_open_archive(ImageArchive archive, bool may_go_on) {
   constexpr std::size_t kMaxTargetBytes = kMaxPathBytes + 1;
-  if (file.size() == 0) throw ArchiveFault("it is empty");
+  if (archive.file.size() == 0) throw ArchiveFault("it is empty");
   Listing listing;
-  listing.file = std::move(file);
-  Members members(listing.file, listing.left_out);
+  const OpenFile& file = listing.set.archives.emplace_back(std::move(archive)).file;
+  Members members(listing);
   const MemberVisit visit = [&](std::string_view name, const ArchiveMember& member) {
     members.add(name, member);
   };
-  const std::string first = listing.file.bytes_at(0, 4);
+  const std::string first = file.bytes_at(0, 4);
   if (first == "PK\x03\x04" || first == "PK\x05\x06") {
     std::string target;
-    list_zip(listing.file, visit, [&](std::string_view name, const ArchiveMember& member) {
-      read_member(listing.file, member, kMaxTargetBytes, target);
+    list_zip(file, visit, [&](std::string_view name, const ArchiveMember& member) {
+      read_member(file, member, kMaxTargetBytes, target);
       members.add_link({.name = name, .target = target});
     });
-  } else if (is_tar(listing.file)) {
+  } else if (is_tar(file)) {
     list_tar(
-        listing.file, visit, [&](const ArchiveLink& link) { members.add_link(link); }, may_go_on);
+        file, visit, [&](const ArchiveLink& link) { members.add_link(link); }, may_go_on);
   } else {
     throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
   }
-  members.follow_links();
-  listing.images = members.take_images();
-  listing.others = members.take_others();
+  members.finish();
   return listing;
 }
 
-Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels, Listing listing) {
-  take_labels(labels, listing);
-  Dataset set;
-  set.kind = Dataset::Kind::kClassFolders;
-  set.root = context.root;
-  std::vector<Listing> listings;
-  listings.push_back(std::move(listing));
-  Assembly(context, std::move(listings), {""}, set).run();
-  return set;
-}
-
-Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
-  Dataset set = begin_packed(context, Dataset::Kind::kArchives, archives);
+Listing list_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
+  std::vector<std::string> notes = check_packed(context, Dataset::Kind::kArchives, archives);
   std::vector<Listing> listings(archives.size());
-  std::vector<std::optional<Dataset>> listed(archives.size());
+  std::vector<std::optional<Listing>> listed(archives.size());
   in_parallel(archives.size(), kScanThreads, [&](std::size_t i) {
     listings[i] = list_archive(context, archives[i]);
-    listed[i] = read_listed_archive(context, archives[i], listings[i]);
+    listed[i] = list_listed_archive(context, archives[i], listings[i]);
     if (!listed[i]) label_images(context, archives[i], listings[i]);
   });
   for (std::size_t i = 0; i < listed.size(); ++i) {
     if (!listed[i]) continue;
-    std::ranges::move(listings[i].notes, std::back_inserter(set.notes));
     if (archives.size() > 1)  // lists of several would give one name to different images
       context.fail("the archive '" + archives[i] + "' holds its own list of images (" +
-                   describe(listed[i]->kind) +
+                   describe(listed[i]->set.kind) +
                    "), which cannot be read together with other archives. Give this archive "
                    "alone, or pack the images into shards ('kiln pack').");
-    std::ranges::move(listed[i]->notes, std::back_inserter(set.notes));
-    listed[i]->notes = std::move(set.notes);
+    for (Dataset* part : {&listings[i].set, &listed[i]->set})
+      std::ranges::move(part->notes, std::back_inserter(notes));
+    listed[i]->set.notes = std::move(notes);
     return *std::move(listed[i]);
   }
-  Assembly assembly(context, std::move(listings), archives, set);
-  assembly.run();
-  if (set.samples.empty())
-    context.fail(assembly.left_out().other_files.instead_of_images() +
+  FoundLabels given;
+  const bool has_labels = std::ranges::any_of(
+      listings, [](const Listing& one) { return !one.set.found.labels.empty(); });
+  if (has_labels) read_given_names(context, given);
+  for (std::size_t i = 0; has_labels && i < archives.size(); ++i)
+    add_own_names(context, archives[i], listings[i].classes, given);
+  Listing all = merge_listings(context, archives, std::move(listings), std::move(given));
+  all.set.kind = Dataset::Kind::kArchives;
+  if (!has_labels) label_by_folders(context, all);
+  all.set.notes.insert(all.set.notes.begin(), notes.begin(), notes.end());
+  if (all.set.samples.empty())
+    context.fail(all.left_out.instead_of_images() +
                  ". Give an archive with one folder of images per class; " + image_names_advice());
-  take_source(context, set);
-  return set;
+  read_source(context, all.set);
+  return all;
 }
 
 }  // namespace kiln

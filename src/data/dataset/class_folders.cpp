@@ -1,6 +1,6 @@
-// Class folders, one level deep; or else images at any depth, without labels (label files beside
-// them are read_label_files() of archive_set.cpp). Symbolic links are
-// followed wherever they lead. What a file holds is checked when it is decoded.
+// Class folders, one level deep; or else images at any depth, without labels or with those of label
+// files beside them. Symbolic links are followed wherever they lead. What a file holds is checked
+// when it is decoded.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -11,67 +11,55 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/label_list.h"
 #include "data/dataset/listing.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-using Kind = LeftOut::Kind;
+using Reason = LeftOut::Reason;
 
 struct Inner {
   std::string name;
   bool may_be_link = false;
-  bool is_loop = false;  // for those in a class folder: links back to it, or to a folder above it
+  bool is_loop = false;  // a link back to the folder that it is in, or to one above it
 };
 
 // The contents of a folder, each list sorted by code point.
 struct FolderNames {
-  std::string images;  // names, each followed by a slash, which no name contains
-  std::size_t num_images = 0;
+  FolderEntries entries;
+  std::vector<std::string_view> images;  // names in `entries`, which keep their place when moved
   std::vector<Inner> folders;
   std::vector<std::string> label_files;
   LeftOut left_out;  // broken links, hidden images and other files
 };
 
 FolderNames list_folder(const fs::path& folder, const DatasetContext& context) {
-  FolderNames listing;
+  FolderNames found;
   try {
-    for (const auto& [name, kind, may_be_link] : FolderEntries(folder)) {
-      using Entry = FolderEntry::Kind;
+    found.entries = FolderEntries(folder);
+    for (const auto& [name, type, may_be_link] : found.entries) {
       if (is_never_data(name)) {
         if (has_image_extension(name) && !name.starts_with("._"))
-          listing.left_out.add(Kind::kHiddenImage, std::string(name));
-      } else if (kind == Entry::kFolder) {
-        listing.folders.push_back({std::string(name), may_be_link});
-      } else if (kind != Entry::kFile) {
-        listing.left_out.add(kind == Entry::kLost ? Kind::kBrokenLink : Kind::kDevice,
-                             std::string(name));
+          found.left_out.add(Reason::kHiddenImage, std::string(name));
+      } else if (type == fs::file_type::directory) {
+        found.folders.push_back({std::string(name), may_be_link});
+      } else if (type != fs::file_type::regular) {
+        found.left_out.add(type == fs::file_type::not_found ? Reason::kBrokenLink : Reason::kDevice,
+                           std::string(name));
       } else if (has_image_extension(name)) {
-        (listing.images += name) += '/';
-        ++listing.num_images;
+        found.images.push_back(name);
       } else if (is_label_file(name)) {
-        listing.label_files.emplace_back(name);
+        found.label_files.emplace_back(name);
       } else if (name != kClassesName) {
-        listing.left_out.other_files.add(name);
+        found.left_out.add_file(name);
       }
     }
   } catch (const fs::filesystem_error& fault) {
     context.fail("'" + fault.path1().string() + "' cannot be read: " + fault.code().message() +
                  ". Check its permissions.");
   }
-  return listing;
-}
-
-template <typename Visit>
-void for_each_image(const FolderNames& listing, Visit&& visit) {
-  const std::string_view names = listing.images;
-  for (std::size_t begin = 0; begin < names.size();) {
-    const std::size_t end = names.find('/', begin);
-    visit(names.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  return found;
 }
 
 // True if `folder` is a link to `canonical_root` or to a folder above it.
@@ -89,18 +77,18 @@ class WalkedFolders {
 
   // Why the walk does not enter `name` in the canonical path `folder`; empty: it enters it now. A
   // link that leads to a folder which the walk meets by its own name is not entered.
-  std::optional<Kind> enter(const fs::path& folder, const std::string& name) {
+  std::optional<Reason> enter(const fs::path& folder, const std::string& name) {
     const fs::path inner = folder / name;
     std::error_code fault;
     const fs::path real = fs::canonical(inner, fault);
-    if (fault) return Kind::kBrokenLink;
-    if (real != inner && is_inside(folder, real)) return Kind::kLoop;
+    if (fault) return Reason::kBrokenLink;
+    if (real != inner && is_inside(folder, real)) return Reason::kLoop;
     const auto has_own_name = [&] {
       return is_inside(real, root_) &&
              !has_part_that_is_never_data(real.lexically_relative(root_).native());
     };
     if ((real != inner && has_own_name()) || !entered_.insert(real).second)
-      return Kind::kRepeatedLink;
+      return Reason::kRepeatedLink;
     return {};
   }
 
@@ -109,67 +97,52 @@ class WalkedFolders {
   std::set<fs::path> entered_;
 };
 
-// The contents of one class folder, which is read independently of the others.
-struct ClassFolder {
-  bool is_loop = false;
-  FolderNames listing = {};
-};
-
-ClassFolder list_class(const Inner& top, const fs::path& canonical_root,
-                       const DatasetContext& context) {
-  const fs::path folder = context.root / top.name;
-  ClassFolder found;
-  found.is_loop = top.may_be_link && leads_back(folder, canonical_root);
-  if (found.is_loop) return found;
-  found.listing = list_folder(folder, context);
-  for (Inner& inner : found.listing.folders)
-    inner.is_loop = inner.may_be_link && leads_back(folder / inner.name, fs::canonical(folder));
-  return found;
-}
-
 void require_class_name(const std::string& name, const DatasetContext& context) {
   if (!is_utf8(name))
     context.fail("the name of the class folder '" + name + "' is not UTF-8. Rename it.");
 }
 
-void add_class(const std::string& name, const ClassFolder& found, LeftOut& left_out, Dataset& set,
+void add_class(const Inner& folder, const FolderNames& found, Listing& listing,
                const DatasetContext& context) {
-  if (found.is_loop) return left_out.add(Kind::kLoop, name);
-  left_out.add_all(found.listing.left_out, name + "/");
-  for (const Inner& inner : found.listing.folders)
-    left_out.add(inner.is_loop ? Kind::kLoop : Kind::kDeepFolder, name + "/" + inner.name);
-  if (found.listing.num_images == 0) return left_out.add(Kind::kEmptyFolder, name);
+  const std::string& name = folder.name;
+  Dataset& set = listing.set;
+  if (folder.is_loop) return listing.left_out.add(Reason::kLoop, name);
+  listing.left_out.add_all(found.left_out, name + "/");
+  for (const Inner& inner : found.folders)
+    listing.left_out.add(inner.is_loop ? Reason::kLoop : Reason::kDeepFolder,
+                         name + "/" + inner.name);
+  if (found.images.empty()) return listing.left_out.add(Reason::kEmptyFolder, name);
   require_class_name(name, context);
   const int label = static_cast<int>(set.classes.size());
   set.classes.push_back(name);
   std::string path = name + "/";
-  for_each_image(found.listing, [&](std::string_view image) {
+  for (const std::string_view image : found.images) {
     path.replace(name.size() + 1, path.npos, image);
     set.samples.add(path, label);
-  });
+  }
 }
 
 // Whether there is a label file in a class folder or below it.
-bool has_label_files(const FolderNames& top, const std::vector<ClassFolder>& found,
+bool has_label_files(const FolderNames& top, const std::vector<FolderNames>& found,
                      const DatasetContext& context) {
   WalkedFolders walked(context.root);
   std::vector<fs::path> folders;
-  const auto add_inner = [&](const fs::path& folder, const FolderNames& listing) {
-    if (listing.folders.empty()) return;
+  const auto add_inner = [&](const fs::path& folder, const FolderNames& names) {
+    if (names.folders.empty()) return;
     const fs::path real = fs::canonical(folder);
-    for (const Inner& inner : listing.folders)
+    for (const Inner& inner : names.folders)
       if (!walked.enter(real, inner.name)) folders.push_back(fs::canonical(real / inner.name));
   };
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!found[i].listing.label_files.empty()) return true;
-    if (!found[i].is_loop) add_inner(context.root / top.folders[i].name, found[i].listing);
+    if (!found[i].label_files.empty()) return true;
+    add_inner(context.root / top.folders[i].name, found[i]);
   }
   while (!folders.empty()) {
     const fs::path folder = std::move(folders.back());
     folders.pop_back();
-    const FolderNames listing = list_folder(folder, context);
-    if (!listing.label_files.empty()) return true;
-    add_inner(folder, listing);
+    const FolderNames names = list_folder(folder, context);
+    if (!names.label_files.empty()) return true;
+    add_inner(folder, names);
   }
   return false;
 }
@@ -177,30 +150,35 @@ bool has_label_files(const FolderNames& top, const std::vector<ClassFolder>& fou
 // Reads the classes in the folders of the root. False if label files decide instead.
 // Lists all of them before adding any image, so that the memory for all samples can be reserved at
 // once: growing it costs more than copying the names once more.
-bool read_classes(const FolderNames& top, LeftOut& left_out, Dataset& set,
-                  const DatasetContext& context) {
+bool read_classes(FolderNames& top, Listing& listing, const DatasetContext& context) {
   if (!top.label_files.empty()) return false;
   const fs::path canonical_root = fs::canonical(context.root);
-  std::vector<ClassFolder> found(top.folders.size());
+  std::vector<FolderNames> found(top.folders.size());
   in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
-    found[i] = list_class(top.folders[i], canonical_root, context);
+    Inner& own = top.folders[i];
+    const fs::path folder = context.root / own.name;
+    own.is_loop = own.may_be_link && leads_back(folder, canonical_root);
+    if (own.is_loop) return;
+    found[i] = list_folder(folder, context);
+    for (Inner& inner : found[i].folders)
+      inner.is_loop = inner.may_be_link && leads_back(folder / inner.name, fs::canonical(folder));
   });
   if (has_label_files(top, found, context)) return false;
   std::size_t num_images = 0, name_bytes = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const FolderNames& listing = found[i].listing;
-    num_images += listing.num_images;
-    name_bytes += listing.images.size() + top.folders[i].name.size() * listing.num_images;
+    num_images += found[i].images.size();
+    for (const std::string_view image : found[i].images)
+      name_bytes += top.folders[i].name.size() + 1 + image.size();
   }
-  set.samples.reserve(num_images, name_bytes);
+  listing.set.samples.reserve(num_images, name_bytes);
   for (std::size_t i = 0; i < found.size(); ++i)
-    add_class(top.folders[i].name, found[i], left_out, set, context);
+    add_class(top.folders[i], found[i], listing, context);
   return true;
 }
 
 // Whether the beginning of the list has names of the set's images: with their extension, or without
 // it if they have at least four bytes, since shorter ones may be any number.
-bool names_images(const fs::path& list, const Dataset& set) {
+bool names_images(const fs::path& list, const SampleTable& images) {
   constexpr std::size_t kBeginning = 64 << 10, kLeastStem = 4;
   std::string text;
   try {
@@ -212,7 +190,7 @@ bool names_images(const fs::path& list, const Dataset& set) {
     end = text.find_first_of(",;:\"'\\/ \t\r\n", begin);
     words.insert(std::string_view(text).substr(begin, end - begin));
   }
-  return std::any_of(set.samples.begin(), set.samples.end(), [&](const Sample& image) {
+  return std::any_of(images.begin(), images.end(), [&](const Sample& image) {
     const std::string_view name = image.file_name.substr(image.file_name.rfind('/') + 1);
     const std::string_view stem = name.substr(0, name.rfind('.'));
     return words.contains(name) || (stem.size() >= kLeastStem && words.contains(stem));
@@ -221,14 +199,15 @@ bool names_images(const fs::path& list, const Dataset& set) {
 
 // Counts the lists and packed files beside the class folders, of which nothing is read. A text that
 // names no image of the folders may be anything.
-void add_data_beside(const Dataset& set, LeftOut& left_out, const DatasetContext& context) {
+void add_data_beside(Listing& listing, const DatasetContext& context) {
   int num_unknown = 10;  // lists that are still to be looked into, which takes time
-  for (const auto& [name, kind, may_be_link] : FolderEntries(context.root)) {
-    if (kind != FolderEntry::Kind::kFile || is_never_data(name) || !is_dataset_file(name)) continue;
-    if (is_label_list(name) && num_unknown-- > 0 && names_images(context.root / name, set))
-      left_out.add(Kind::kRootLabels, std::string(name));
+  for (const auto& [name, type, may_be_link] : FolderEntries(context.root)) {
+    if (type != fs::file_type::regular || is_never_data(name) || !is_dataset_file(name)) continue;
+    if (is_label_list(name) && num_unknown-- > 0 &&
+        names_images(context.root / name, listing.set.samples))
+      listing.left_out.add(Reason::kRootLabels, std::string(name));
     else if (!has_extension(name, ".txt"))
-      left_out.add(Kind::kRootData, std::string(name));
+      listing.left_out.add(Reason::kRootData, std::string(name));
   }
 }
 
@@ -236,8 +215,8 @@ void add_data_beside(const Dataset& set, LeftOut& left_out, const DatasetContext
 // `every_image`, the folders in the root are the labels of the images directly in them.
 class ImageWalk {
  public:
-  ImageWalk(Dataset& set, LeftOut& left_out, const DatasetContext& context)
-      : set_(set), left_out_(left_out), context_(context), walked_(context.root) {}
+  ImageWalk(Listing& listing, const DatasetContext& context)
+      : set_(listing.set), left_out_(listing.left_out), context_(context), walked_(context.root) {}
 
   void visit(const std::string& prefix, int depth) {
     constexpr int kMaxDepth = 100;
@@ -245,22 +224,21 @@ class ImageWalk {
     if (depth > kMaxDepth)
       context_.fail("the folder '" + folder.string() +
                     "' is more than 100 levels deep. Give a folder with one subfolder per class.");
-    const FolderNames listing = list_folder(folder, context_);
-    left_out_.add_all(listing.left_out, prefix);
-    for (const std::string& name : listing.label_files) label_files_.push_back(prefix + name);
+    const FolderNames found = list_folder(folder, context_);
+    left_out_.add_all(found.left_out, prefix);
+    for (const std::string& name : found.label_files) label_files_.push_back(prefix + name);
     int label = -1;
-    if (context_.every_image && depth == 1 && listing.num_images > 0) {
+    if (context_.every_image && depth == 1 && !found.images.empty()) {
       label = static_cast<int>(set_.classes.size());
       set_.classes.push_back(prefix.substr(0, prefix.size() - 1));
       require_class_name(set_.classes.back(), context_);
     }
-    for_each_image(listing, [&](std::string_view image) {
+    for (const std::string_view image : found.images)
       set_.samples.add(prefix + std::string(image), label);
-    });
-    if (listing.folders.empty()) return;
+    if (found.folders.empty()) return;
     const fs::path real = fs::canonical(folder);
-    for (const auto& [inner, may_be_link, is_loop] : listing.folders) {
-      if (const std::optional<Kind> why_not = walked_.enter(real, inner))
+    for (const auto& [inner, may_be_link, is_loop] : found.folders) {
+      if (const std::optional<Reason> why_not = walked_.enter(real, inner))
         left_out_.add(*why_not, prefix + inner);
       else
         visit(prefix + inner + "/", depth + 1);
@@ -278,8 +256,8 @@ class ImageWalk {
 };
 
 // The labels of a folder's images by its label files.
-Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_files,
-                         LeftOut left_out, const DatasetContext& context) {
+Listing labeled_by_files(Listing walked, const std::vector<std::string>& label_files,
+                         const DatasetContext& context) {
   std::vector<std::string> texts(label_files.size());
   in_parallel(texts.size(), kScanThreads, [&](std::size_t i) {
     try {
@@ -289,60 +267,53 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
                    "' cannot be read: " + fault.code().message() + ". Check its permissions.");
     }
   });
-  Listing listing;
-  listing.images = std::move(walked.samples);
-  listing.left_out = std::move(left_out);
-  Dataset set;
+  FoundLabels given;
   try {
     LabelFiles labels;
     for (std::size_t i = 0; i < texts.size(); ++i) labels.add(label_files[i], texts[i]);
-    set = read_label_files(context, labels, std::move(listing));
+    label_by_files(labels, walked);
+    read_given_names(context, given);
   } catch (const LabelFault& fault) {
     context.fail(std::string(fault.what()) + ". Correct the files, or remove them.");
   }
-  return set;
+  std::vector<Listing> listings;
+  listings.push_back(std::move(walked));
+  return merge_listings(context, {""}, std::move(listings), std::move(given));
 }
 
 }  // namespace
 
-Dataset read_folders(const DatasetContext& context) {
-  Dataset set;
-  set.kind = Dataset::Kind::kClassFolders;
-  set.root = context.root;
-  LeftOut left_out;
+Listing list_folders(const DatasetContext& context) {
+  Listing listing;
   FolderNames top = list_folder(context.root, context);
-  if (!context.every_image && read_classes(top, left_out, set, context) && !set.samples.empty()) {
-    top.left_out.other_files.keep_pictures();  // the others, such as a README, are no images
-    left_out.add_all(top.left_out, "");
-    for_each_image(
-        top, [&](std::string_view image) { left_out.add(Kind::kRootImage, std::string(image)); });
-    add_data_beside(set, left_out, context);
+  if (!context.every_image && read_classes(top, listing, context) && !listing.set.samples.empty()) {
+    top.left_out.forget(Reason::kOther);  // such as a README
+    listing.left_out.add_all(top.left_out, "");
+    for (const std::string_view image : top.images)
+      listing.left_out.add(Reason::kRootImage, std::string(image));
+    add_data_beside(listing, context);
   } else {
-    left_out = {};
-    set.classes.clear();
-    ImageWalk walk(set, left_out, context);
+    listing = Listing();
+    ImageWalk walk(listing, context);
     walk.visit("", 0);
-    if (!walk.label_files().empty() && !set.samples.empty()) {
-      set = labeled_by_files(std::move(set), walk.label_files(), std::exchange(left_out, {}),
-                             context);
-    } else if (!set.labeled()) {
-      set.kind = Dataset::Kind::kUnlabeledFolder;
-    }
+    if (!walk.label_files().empty() && !listing.set.samples.empty())
+      listing = labeled_by_files(std::move(listing), walk.label_files(), context);
   }
+  Dataset& set = listing.set;
+  const bool has_labels = set.labeled() || !set.found.labels.empty();
+  set.kind = has_labels ? Dataset::Kind::kClassFolders : Dataset::Kind::kUnlabeledFolder;
   if (set.samples.empty()) {
-    const std::string found = left_out.other_files.instead_of_images();
-    left_out.other_files = {};
     std::string notes;
-    for (const std::string& note : left_out.notes()) notes += " (" + note + ")";
-    context.fail(found + notes + ". Give a folder with one folder of images per class; " +
-                 image_names_advice());
+    for (const std::string& note : listing.left_out.notes(Reason::kLoop, Reason::kDevice))
+      notes += " (" + note + ")";
+    context.fail(listing.left_out.instead_of_images() + notes +
+                 ". Give a folder with one folder of images per class; " + image_names_advice());
   }
   const std::string labels =
-      names_of_unread_labels(set.samples, fs::absolute(set.root).string() + "/",
+      names_of_unread_labels(set.samples, fs::absolute(context.root).string() + "/",
                              [](const std::string& path) { return is_there(path); });
-  tell_unread_labels(context, labels, set);
-  for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
-  return set;
+  report_unread_labels(context, labels, set);
+  return listing;
 }
 
 }  // namespace kiln

@@ -35,19 +35,20 @@ class CocoReader {
   CocoReader(const CocoFile& coco, const ListedFiles& files, const DatasetContext& context)
       : coco_(coco), file_(coco.name), files_(files), context_(context) {}
 
-  Dataset read() {
+  Listing read() {
     set_.kind = Dataset::Kind::kCoco;
-    set_.root = context_.root;
     check_task(coco_.first_annotation);
     for_each("images", [&](const json& image) { read_image(image); });
-    if (num_repeated_ > 0)
-      set_.notes.push_back(note_of_repeated(num_repeated_, file_ + ": ", "entry of 'images'",
-                                            "entries of 'images'"));
+    set_.add_note(
+        note_of_repeated(num_repeated_, file_ + ": ", "entry of 'images'", "entries of 'images'"));
     read_categories();
     for_each("annotations", [&](const json& annotation) { read_annotation(annotation); });
-    if (takes_regions_) label_with_all();
+    LabelSets sets;
+    for (std::size_t i = 0; takes_regions_ && i < set_.samples.size(); ++i)
+      set_.samples.set_label(i, sets.label_of(std::move(classes_[i])));
+    set_.labels.sets = sets.sets();
     find_listed_images(set_, files_, {}, file_, context_);
-    return std::move(set_);
+    return {.set = std::move(set_)};
   }
 
  private:
@@ -70,31 +71,30 @@ class CocoReader {
   }
 
   std::int64_t integer(const json& entry, const char* key) const {
-    const auto found = entry.find(key);
-    const bool fits = found != entry.end() && found->is_number_integer() &&
+    const json* found = member_of(entry, key);
+    const bool fits = found != nullptr && found->is_number_integer() &&
                       !(found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX);
     if (!fits) fail(std::string("\"") + key + "\" is not an integer");
     return found->get<std::int64_t>();
   }
 
   const std::string& text(const json& entry, const char* key) const {
-    const auto found = entry.find(key);
-    if (found == entry.end() || !found->is_string())
+    const json* found = member_of(entry, key);
+    if (found == nullptr || !found->is_string())
       fail(std::string("\"") + key + "\" is not a string");
     return found->get_ref<const std::string&>();
   }
 
   static std::optional<ImageSize> size_of(const json& image) {
     const auto side = [&](const char* key) {
-      const auto found = image.find(key);
-      if (found == image.end() || !found->is_number_integer()) return std::int64_t{0};
-      return found->get<std::int64_t>();
+      const json* found = member_of(image, key);
+      const auto pixels =
+          found == nullptr || !found->is_number_integer() ? 0 : found->get<std::int64_t>();
+      return pixels > 0 && pixels <= INT32_MAX ? static_cast<int>(pixels) : 0;
     };
-    const std::int64_t height = side("height");
-    const std::int64_t width = side("width");
-    if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX) return std::nullopt;
-    const ImageSize size{.height = static_cast<int>(height), .width = static_cast<int>(width)};
-    return is_plausible(size) ? std::optional(size) : std::nullopt;
+    const ImageSize size{.height = side("height"), .width = side("width")};
+    return size.height > 0 && size.width > 0 && is_plausible(size) ? std::optional(size)
+                                                                   : std::nullopt;
   }
 
   void read_image(const json& image) {
@@ -130,14 +130,8 @@ class CocoReader {
       context_.fail(file_ +
                     " has no list \"categories\". Add it, with an id and a name for each class.");
     set_.classes.resize(names_by_id_.rbegin()->first + 1);
-    std::vector<bool> is_category(set_.classes.size());
-    for (const auto& [id, name] : names_by_id_) {
-      set_.classes[id] = name;
-      is_category[id] = true;
-    }
-    name_unused_ids(is_category, set_.classes);
-    if (std::string note = note_of_unused_ids(is_category, set_.classes, file_); !note.empty())
-      set_.notes.push_back(std::move(note));
+    for (const auto& [id, name] : names_by_id_) set_.classes[id] = name;
+    set_.add_note(name_unused_ids(set_.classes, file_));
   }
 
   void check_task(const json& annotation) {
@@ -177,13 +171,6 @@ class CocoReader {
            "': `kiln train --task multi-label` trains on several for each image");
   }
 
-  void label_with_all() {
-    LabelSets sets;
-    for (std::size_t i = 0; i < set_.samples.size(); ++i)
-      set_.samples.set_label(i, sets.label_of(std::move(classes_[i])));
-    set_.labels.sets = sets.sets();
-  }
-
   const CocoFile& coco_;
   const std::string& file_;
   const ListedFiles& files_;
@@ -198,11 +185,6 @@ class CocoReader {
   const bool takes_regions_ = context_.records.task == TaskKind::kMultiLabel;
   std::map<std::size_t, std::vector<int>> classes_;  // of each image, if it may have several
 };
-
-bool holds_list(const json& document, const char* key) {
-  const auto found = document.find(key);
-  return found != document.end() && found->is_array();
-}
 
 // Whether a file that starts with `bytes` may be JSON; a huge sparse file of zeros may not.
 bool begins_as_json(std::string_view bytes) {
@@ -221,10 +203,11 @@ bool begins_as_coco(std::string bytes) {
 
 }  // namespace
 
-std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
+std::optional<Listing> list_coco(const DatasetContext& context, const ListedFiles& files,
+                                 const std::vector<std::string>& names,
                                  std::vector<std::string>& notes) {
   std::optional<CocoFile> coco;
-  for (const std::string& file : files.json_names()) {
+  for (const std::string& file : names) {
     std::string beginning;
     const auto ignore = [&](const std::string& reason) {
       if (begins_as_coco(beginning))
@@ -242,8 +225,11 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
             if (list == "annotations" && found.first_annotation.is_null())
               found.first_annotation = entry;
           });
-      if (!document.is_object() || !holds_list(document, "images")) continue;
-      if (!holds_list(document, "annotations")) continue;
+      const json *images = member_of(document, "images"),
+                 *annotations = member_of(document, "annotations");
+      if (images == nullptr || !images->is_array() || annotations == nullptr ||
+          !annotations->is_array())
+        continue;
       if (coco)
         context.fail("it has two COCO files, '" + coco->name + "' and '" + file +
                      "'. Keep the one for these images.");

@@ -14,50 +14,12 @@
 #include "base/names.h"
 #include "base/output_folder.h"
 #include "base/text.h"
-#include "data/dataset/label_list.h"
 #include "data/dataset/listing.h"
-#include "data/dataset/notes.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-
-enum class RootKind { kFolder, kArchive, kRecordFile, kList };
-
-// Returns what the root is. Throws Error kInvalidDataset if there is nothing to read.
-RootKind check_root(const DatasetContext& context) {
-  if (!context.contents.empty())
-    return is_record_file(OpenFile(context.contents)) ? RootKind::kRecordFile : RootKind::kArchive;
-  std::error_code fault;
-  const fs::file_status status = fs::status(context.root, fault);
-  if (status.type() == fs::file_type::not_found) {
-    const std::string guess = did_you_mean_path(context.root);
-    context.fail("it does not exist." + (guess.empty() ? " Check the path." : guess));
-  }
-  if (fault)
-    context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
-  if (!fs::is_directory(status)) {
-    const std::string file = context.root.filename().string();
-    if (has_archive_extension(file)) return RootKind::kArchive;
-    if (has_record_name(file)) return RootKind::kRecordFile;
-    if (is_label_list(file)) return RootKind::kList;
-    context.fail(
-        "it is a file instead of a folder of images. Give the folder, an archive that ends in "
-        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst, a record file that ends "
-        "in .tfrecord, .tfrecords or .rec, or a list of images that ends in .csv, .tsv, .txt, "
-        ".lst, .json, .jsonl, .ndjson, .manifest or .parquet.");
-  }
-  const fs::directory_iterator first(context.root, fault);
-  if (fault) context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
-  if (is_half_replaced(context.root))
-    context.fail(
-        "it is incomplete: the program that wrote it was killed, or is still running. Write it "
-        "again ('kiln pack' or 'kiln convert').");
-  if (first == fs::directory_iterator())
-    context.fail("it is empty. Give a folder with one folder of images per class.");
-  return RootKind::kFolder;
-}
 
 // Only classes without images may share a name, since labels of other datasets and of models are
 // matched by it.
@@ -73,26 +35,61 @@ void require_distinct_used(const Dataset& set) {
                "another name.");
 }
 
-Dataset read_folder_of_any_kind(const DatasetContext& context) {
-  const FolderFiles files(context);
-  if (is_image_directory(files)) return read_image_directory(context, files);
-  const auto [shards, records, lists, left_out] = find_packed_files(context);
-  if (!shards.empty() && !records.empty())
-    context.fail("it has archives ('" + shards[0] + "') and record files ('" + records[0] +
+Listing list_folder_of_any_kind(const DatasetContext& context) {
+  const ListedFiles files(context);
+  if (is_image_directory(files)) return list_image_directory(context, files);
+  auto [archives, records, lists, left_out] = find_packed_files(context);
+  if (!archives.empty() && !records.empty())
+    context.fail("it has archives ('" + archives[0] + "') and record files ('" + records[0] +
                  "'). Move one kind to another folder.");
-  const bool has_lists = shards.empty() && records.empty() && !lists.empty();
-  if (!shards.empty() || !records.empty() || has_lists) {
-    Dataset set = has_lists         ? read_label_list(context)
-                  : records.empty() ? read_archives(context, shards)
-                                    : read_records(context, records);
-    for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
-    return set;
+  if (!archives.empty() || !records.empty() || !lists.empty()) {
+    Listing listing = !archives.empty()  ? list_archives(context, archives)
+                      : !records.empty() ? list_records(context, records)
+                                         : list_rows(context);
+    std::ranges::move(listing.left_out.notes(), std::back_inserter(listing.set.notes));
+    listing.left_out = std::move(left_out);
+    return listing;
   }
   std::vector<std::string> notes;
-  std::optional<Dataset> coco = read_coco(context, files, notes);
-  Dataset set = coco ? std::move(*coco) : read_folders(context);
-  set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
-  return set;
+  std::optional<Listing> coco = list_coco(context, files, files.json_names(), notes);
+  Listing listing = coco ? *std::move(coco) : list_folders(context);
+  listing.set.notes.insert(listing.set.notes.begin(), notes.begin(), notes.end());
+  return listing;
+}
+
+Listing list_of_any_kind(const DatasetContext& context) {
+  const std::vector<std::string> root = {""};
+  if (!context.contents.empty())
+    return is_record_file(OpenFile(context.contents)) ? list_records(context, root)
+                                                      : list_archives(context, root);
+  std::error_code fault;
+  const fs::file_status status = fs::status(context.root, fault);
+  if (status.type() == fs::file_type::not_found) {
+    const std::string guess = did_you_mean_path(context.root);
+    context.fail("it does not exist." + (guess.empty() ? " Check the path." : guess));
+  }
+  if (fault)
+    context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
+  if (!fs::is_directory(status)) {
+    const std::string file = context.root.filename().string();
+    if (has_archive_extension(file)) return list_archives(context, root);
+    if (has_record_name(file)) return list_records(context, root);
+    if (is_label_list(file)) return list_rows(context);
+    context.fail(
+        "it is a file instead of a folder of images. Give the folder, an archive that ends in "
+        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst, a record file that ends "
+        "in .tfrecord, .tfrecords or .rec, or a list of images that ends in .csv, .tsv, .txt, "
+        ".lst, .json, .jsonl, .ndjson, .manifest or .parquet.");
+  }
+  const fs::directory_iterator first(context.root, fault);
+  if (fault) context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
+  if (is_half_replaced(context.root))
+    context.fail(
+        "it is incomplete: the program that wrote it was killed, or is still running. Write it "
+        "again ('kiln pack' or 'kiln convert').");
+  if (first == fs::directory_iterator())
+    context.fail("it is empty. Give a folder with one folder of images per class.");
+  return list_folder_of_any_kind(context);
 }
 
 }  // namespace
@@ -256,27 +253,21 @@ Exif exif_of(const Dataset& set, const RecordOptions& records) {
 }
 
 Dataset read_of_any_kind(const DatasetContext& context) {
-  const RootKind kind = check_root(context);
-  // Labels as they stand in the data.
-  Dataset set = kind == RootKind::kArchive      ? read_archives(context, {""})
-                : kind == RootKind::kRecordFile ? read_records(context, {""})
-                : kind == RootKind::kList       ? read_label_list(context)
-                                                : read_folder_of_any_kind(context);
-  if (!set.found.labels.empty())
-    decide_labels(set, context.records.first_label, context.is_part);
-  else if (!context.records.classes_file.empty())
-    order_by_given_names(context, set);
+  Listing listing = list_of_any_kind(context);
+  Dataset set = std::move(listing.set);
+  std::ranges::move(listing.left_out.notes(), std::back_inserter(set.notes));
+  set.root = context.root;
+  set.name = context.name;
+  set.contents = context.contents;
+  decide_labels(context, set);
   if (set.schema_json.empty()) set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);
-  set.contents = context.contents;
-  set.name = context.name;
   set.exif = exif_of(set, context.records);
   require_distinct_used(set);
-  for (std::string note : {note_of_twins(set.classes), note_of_missing_values(set)})
-    if (!note.empty()) set.notes.push_back(std::move(note));
+  set.add_note(note_of_twins(set.classes));
+  set.add_note(note_of_missing_values(set));
   require_task(context.records, set);
-  if (std::string note = note_of_folders(set); !note.empty() && !context.every_image)
-    set.notes.insert(set.notes.begin(), std::move(note));
+  if (!context.every_image) add_note_of_folders(context, set);
   return set;
 }
 
@@ -329,9 +320,6 @@ Dataset read_labeled(DatasetContext context) {
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
                  ErrorCode::kNotLabeledDataset);
   }
-  if (const FolderMeaning meaning = meaning_of_folders(set);
-      meaning == FolderMeaning::kSets || meaning == FolderMeaning::kClassesAndSets)
-    context.fail(joined(set.notes, "; ") + ".", ErrorCode::kNotLabeledDataset);
   const std::size_t listed = set.samples.size();
   set.samples.remove_unlabeled();
   set.samples.shrink_to_fit();

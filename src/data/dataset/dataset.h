@@ -1,8 +1,9 @@
 // A dataset of labeled images: its files and classes, in list order. Read from an ImageDirectory, a
-// COCO folder, class folders, archives, record files or lists (label_list.h); no pixels are
+// COCO folder, class folders, archives, record files or lists (listing.h); no pixels are
 // decoded. Faults are Error kInvalidDataset (18) or kNotLabeledDataset (24), naming file and line.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,15 +14,87 @@
 #include <tuple>
 #include <vector>
 
+#include "base/bytes.h"
 #include "data/archive/archive.h"
-#include "data/dataset/labels.h"
 #include "data/image/image.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
 
+// ---- what labels mean, defined in labels.cpp ----
+
+// Which classes there are, in which order, and which an image has: docs/formats.md ("What labels
+// mean") has the rule as a table. Every reader collects labels as they stand in the data, and one
+// decision is made for all files and parts of a dataset, for both sets of a run and for every
+// command.
+
+constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
+
+// Between the classes of an image in a list, and in texts.
+inline constexpr char kLabelSeparator = ';';
+
+// Which classes the labels of a dataset stand for: one each or, with --task multi-label, as many as
+// an image has.
+struct LabelClasses {
+  // A label is an index into these: the ids of an image's classes, ascending, for each combination
+  // that occurs. Empty: a label is the id of its class.
+  std::vector<std::vector<int>> sets;
+
+  // Calls `visit` with the id of each class of a label; of none for -1.
+  template <typename Visit>
+  void visit(int label, Visit&& visit) const {
+    if (label < 0) return;
+    if (sets.empty()) return visit(label);
+    for (const int id : sets[static_cast<std::size_t>(label)]) visit(id);
+  }
+  TaskKind task() const { return sets.empty() ? TaskKind::kSingleLabel : TaskKind::kMultiLabel; }
+  // How many labels there are.
+  std::size_t count(std::size_t num_classes) const {
+    return sets.empty() ? num_classes : sets.size();
+  }
+};
+
+// What the data say about the class of an image.
+struct RawLabel {
+  std::string text;        // a name, or a number as it is written; empty: only `name` is known
+  std::string name = {};   // of the number `text`, if the data say it
+  bool is_number = false;  // `text` is a number by its form, and not the name of a class
+  auto operator<=>(const RawLabel&) const = default;
+};
+
+// The labels of a dataset, or of one rank's part of it.
+struct FoundLabels {
+  std::vector<RawLabel> labels;     // distinct
+  std::vector<std::string> places;  // "'a.tfrecord'", where each label was found; may be empty
+  std::vector<std::string> names;   // the given classes, in order; empty: none are given
+  std::string named_by;             // what gives them: "--classes 'FILE'", "classes.txt"
+  std::string where;                // in errors: "Training dataset 'PATH'"
+  bool are_names = false;           // of folders: never numbers, whatever they look like
+  // Decided: whether labels are numbers of given classes, the class of each, and what is said.
+  bool are_lines = false;
+  std::vector<int> ids = {};
+  std::string note = {};
+};
+
+// All but the places and the note.
+void visit_fields(Is<RawLabel> auto& label, auto&& field) {
+  fields(field, "text", label.text, "name", label.name, "is_number", label.is_number);
+}
+void visit_fields(Is<FoundLabels> auto& found, auto&& field) {
+  fields(field, "labels", found.labels, "names", found.names, "named_by", found.named_by, "where",
+         found.where, "are_names", found.are_names, "are_lines", found.are_lines, "ids", found.ids);
+}
+
+// Up to five digits; their number, or -1 for any other text.
+bool is_class_number(const std::string& text);
+std::int64_t class_number(const std::string& text);
+
+// ---- images ----
+
 // The set that a list of images puts an image into.
 enum class ListedSet : std::uint8_t { kNone, kTrain, kValid, kTest };
+// As --split-name has it: "train".
+std::string_view set_name(ListedSet set);
 
 // One image of a SampleTable. When read, `file_name` is valid until samples are added.
 struct Sample {
@@ -183,6 +256,10 @@ struct Dataset : DatasetFacts {
   std::vector<std::string> notes;  // to be logged as warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
+  // Unless it is empty.
+  void add_note(std::string note) {
+    if (!note.empty()) notes.push_back(std::move(note));
+  }
   std::size_t num_labels() const { return labels.count(classes.size()); }
   template <typename Visit>
   void for_each_class(int label, Visit&& visit) const {
@@ -204,6 +281,9 @@ std::string describe(Dataset::Kind kind);
 
 // Whether the images of a dataset are turned. Dataset::exif is this when it has been read.
 Exif exif_of(const Dataset& set, const RecordOptions& records);
+
+// What is read of a list whose column `split` names the set of each image; of others everything.
+RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets);
 
 // Reads the dataset in `root`. `name` is used in errors ("Training dataset", or a path).
 Dataset read_dataset(const std::filesystem::path& root, const std::string& name,
@@ -227,5 +307,40 @@ Dataset read_labeled_dataset(const std::filesystem::path& root, const std::strin
 
 // The number of images per class. All class ids must be below `num_classes`.
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes);
+
+// The labels of a set; of folders and lists whose labels are names, those of its classes.
+FoundLabels found_labels(const Dataset& set);
+// Decides again for both sets of a run, and maps the classes of `valid` to those of `train`.
+void decide_labels(Dataset& train, Dataset& valid, std::optional<int> first_label);
+// The same where other ranks have parts of the sets. `trains` and `valids` are found_labels() of
+// all ranks; `rank` says which are this rank's. Streams of training images have none, and take the
+// classes of the validation images.
+void decide_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> valids,
+                   std::size_t rank, std::optional<int> first_label, Dataset& train,
+                   Dataset& valid);
+
+// Maps the labels of `valid` to the class ids of `train`, by name. Error 18 names what `train`
+// lacks.
+void map_classes(const Dataset& train, Dataset& valid);
+
+// ---- what a person should know, defined in notes.cpp ----
+
+// Options that were given and have no effect, because they are for data of another form, are said,
+// so that nobody believes in them.
+
+// "--a, --b have no effect: `why`".
+std::string without_effect(const std::vector<std::string>& options, const std::string& why);
+
+// That, of the options of `records`, and of `others`, that none of the sets has a use for; empty:
+// there are none.
+std::string note_of_unused(const RecordOptions& records, const std::vector<const Dataset*>& sets,
+                           std::vector<std::string> others = {});
+
+// Adds it to the notes of the only set.
+void report_unused(const RecordOptions& records, Dataset& set);
+
+// Which folder to give, if there are no labels because images are nested deeper than class folders,
+// as in the parent of train and val. Otherwise empty.
+std::string depth_advice(const Dataset& set);
 
 }  // namespace kiln

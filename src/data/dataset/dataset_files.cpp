@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -16,6 +15,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/content_hash.h"
 #include "base/files.h"
 #include "base/names.h"
 #include "base/system.h"
@@ -32,19 +32,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxArchives = 65'535;
 constexpr std::uint64_t kMaxSourceBytes = 256;
-
-// Two classes of one name would become one. "Others" stands for ids without a class.
-void require_distinct(const std::vector<std::string>& classes, const std::string& shown,
-                      const DatasetContext& context) {
-  std::unordered_map<std::string_view, std::size_t> lines;
-  for (std::size_t i = 0; i < classes.size(); ++i) {
-    const auto [found, is_new] = lines.emplace(classes[i], i + 1);
-    if (is_new || classes[i].empty() || classes[i] == "Others") continue;
-    context.fail(shown + " has '" + excerpt(classes[i]) + "' in lines " +
-                 std::to_string(found->second) + " and " + std::to_string(i + 1) +
-                 ". Use distinct names.");
-  }
-}
 
 // Refuses files that hold the same images: links to one file, `t.tar` beside `t.tar.gz` or `t.zip`.
 void require_each_once(const DatasetContext& context, const std::vector<std::string>& files) {
@@ -63,10 +50,10 @@ void require_each_once(const DatasetContext& context, const std::vector<std::str
                      "give each a name of its own.");
 }
 
-// The files must be of one set; numbered ones below their total, too. Adds a note if some are
+// The files must be of one set; numbered ones below their total, too. Returns a note if some are
 // missing.
-void require_one_set(const DatasetContext& context, const std::vector<std::string>& files,
-                     Dataset& set) {
+std::vector<std::string> require_one_set(const DatasetContext& context,
+                                         const std::vector<std::string>& files) {
   constexpr std::size_t kTotalBytes = 5;  // the number of files, at the end of a name
   const auto require_same = [&](bool is_same, const std::string& a, const std::string& b) {
     if (!is_same)
@@ -95,44 +82,19 @@ void require_one_set(const DatasetContext& context, const std::vector<std::strin
     }
     require_same(whole == first, first_file, file);
   }
-  if (count == 0) return;
-  const std::size_t of = std::stoul(first.substr(first.size() - kTotalBytes));
-  if (count < of)
-    set.notes.push_back("only " + std::to_string(count) + " of the " + std::to_string(of) +
-                        " files of '" + first.substr(0, first.rfind("-of-")) + "' are present");
+  const std::size_t of = count == 0 ? 0 : std::stoul(first.substr(first.size() - kTotalBytes));
+  if (count >= of) return {};
+  return {"only " + std::to_string(count) + " of the " + std::to_string(of) + " files of '" +
+          first.substr(0, first.rfind("-of-")) + "' are present"};
 }
 
 constexpr std::size_t kOtherDescriptors = 256;  // beside those of the data set's files
 constexpr std::size_t kWorthListing = 32;  // files; in smaller folders, each is checked on its own
 
-// `names` are those of all files directly in a folder, sorted.
-std::vector<std::string> json_among(const std::vector<std::string_view>& names) {
-  std::unordered_set<std::string_view> keys;
-  for (const std::string_view name : names)
-    if (has_image_extension(name)) keys.insert(key_of(name));
-  std::vector<std::string> found;
-  for (const std::string_view name : names)
-    if (has_extension(name, ".json") && !name.starts_with('.') && !keys.contains(key_of(name)))
-      found.emplace_back(name);
-  return found;
-}
-
-// Says why `path` is not a regular file; empty if it is one.
-std::string fault_of(const fs::path& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0)
-    return errno == ENOENT ? "is missing" : std::string("cannot be read: ") + std::strerror(errno);
-  return S_ISREG(info.st_mode) ? "" : "is not a file";
-}
-
-bool is_file_in(const FolderEntries& entries, std::string_view name) {
-  const auto found = std::ranges::lower_bound(entries, name, {}, &FolderEntry::name);
-  return found != entries.end() && found->name == name && found->kind == FolderEntry::Kind::kFile;
-}
-
 // The positions of the samples in a folder, whose name has a slash at its end; empty: the root.
 using ListedFolder = std::pair<std::string_view, std::vector<std::uint32_t>>;
 
+// Which of them are no regular files, and why.
 ListFaults faults_in(const ListedFolder& folder, const SampleTable& samples, const fs::path& root) {
   const auto& [name, positions] = folder;
   FolderEntries entries;
@@ -144,32 +106,19 @@ ListFaults faults_in(const ListedFolder& folder, const SampleTable& samples, con
   }
   ListFaults faults;
   for (const std::uint32_t i : positions) {
-    const std::string_view file = samples.file_name(i);
-    if (is_file_in(entries, file.substr(name.size()))) continue;
-    if (std::string fault = fault_of(root / file); !fault.empty())
-      faults.emplace(i, std::move(fault));
+    const std::string_view file = samples.file_name(i), own = file.substr(name.size());
+    const auto found = std::ranges::lower_bound(entries, own, {}, &FolderEntry::name);
+    if (found != entries.end() && found->name == own && found->type == fs::file_type::regular)
+      continue;
+    struct stat info {};
+    if (::stat((root / file).c_str(), &info) != 0)
+      faults.emplace(i, errno == ENOENT ? "is missing"
+                                        : std::string("cannot be read: ") + std::strerror(errno));
+    else if (!S_ISREG(info.st_mode))
+      faults.emplace(i, "is not a file");
   }
   return faults;
 }
-
-// The normal names of the images in a list.
-class ListedNames {
- public:
-  explicit ListedNames(const SampleTable& samples) {
-    names_.reserve(samples.size());
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      const std::string_view name = samples.file_name(i);
-      std::string normal = normal_name(name);
-      names_.push_back(normal == name ? name : other_.emplace_back(std::move(normal)));
-    }
-    std::ranges::sort(names_);
-  }
-  bool has(std::string_view normal) const { return std::ranges::binary_search(names_, normal); }
-
- private:
-  std::vector<std::string_view> names_;  // sorted; of the samples, or in other_
-  std::deque<std::string> other_;
-};
 
 }  // namespace
 
@@ -200,8 +149,8 @@ fs::path path_of_archive(const DatasetContext& context, const std::string& archi
   return archive.empty() ? context.root : context.root / archive;
 }
 
-Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
-                     const std::vector<std::string>& files) {
+std::vector<std::string> check_packed(const DatasetContext& context, Dataset::Kind kind,
+                                      const std::vector<std::string>& files) {
   const bool are_records = kind == Dataset::Kind::kRecords;
   if (files.size() > kMaxArchives)
     context.fail(std::string("it contains more than 65535 ") +
@@ -211,61 +160,42 @@ Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
     if (are_records && !is_utf8(file))
       context.fail("the name of the file '" + file + "' is not UTF-8. Rename it.");
   allow_open_files(files.size() + kOtherDescriptors);
-  Dataset set;
-  set.kind = kind;
-  set.root = context.root;
   require_each_once(context, files);
-  require_one_set(context, files, set);
-  return set;
+  return require_one_set(context, files);
 }
 
-void add_listed(const std::vector<std::string>& files, std::size_t file, const Listing& listing,
-                std::size_t image, Sample sample, Dataset& set) {
-  const std::string name =
-      (files.size() == 1 ? "" : files[file] + "/") + std::string(listing.images.file_name(image));
-  sample.file_name = name;
-  sample.id = static_cast<std::int64_t>(set.samples.size());
-  const ArchiveMember* found = listing.images.member(image);
-  ArchiveMember member = found == nullptr ? ArchiveMember() : *found;
-  member.archive = static_cast<std::uint16_t>(file);
-  set.samples.push_back(sample, found == nullptr ? nullptr : &member);
-}
-
-LeftOut close_listings(const std::vector<std::string>& files, std::vector<Listing>& listings,
-                       Dataset& set) {
-  LeftOut left_out;
-  for (std::size_t f = 0; f < files.size(); ++f) {
-    Listing& listing = listings[f];
-    left_out.add_all(listing.left_out, files.size() == 1 ? "" : files[f] + "/");
-    if (listing.file.is_open()) set.archives.push_back({files[f], std::move(listing.file)});
-    std::ranges::move(listing.notes, std::back_inserter(set.notes));
-  }
-  return left_out;
-}
-
-void join_listings(const DatasetContext& context, const std::vector<std::string>& files,
-                   std::vector<Listing> listings, Dataset& set) {
+Listing merge_listings(const DatasetContext& context, const std::vector<std::string>& files,
+                       std::vector<Listing> listings, FoundLabels given) {
+  Listing all;
+  Dataset& set = all.set;
+  set.found = std::move(given);
   std::map<RawLabel, int> known;
   for (std::size_t f = 0; f < files.size(); ++f) {
-    const Listing& listing = listings[f];
-    std::vector<int> indices;
-    for (const RawLabel& label : listing.labels) {
+    Dataset& part = listings[f].set;
+    const std::string prefix = files.size() == 1 ? "" : files[f] + "/";
+    std::vector<int> labels;
+    for (const RawLabel& label : part.found.labels) {
       const auto [place, is_new] = known.emplace(label, static_cast<int>(known.size()));
-      indices.push_back(place->second);
+      labels.push_back(place->second);
       if (!is_new) continue;
       set.found.labels.push_back(label);
       set.found.places.push_back(quoted_path(path_of_archive(context, files[f]).filename()));
     }
-    for (std::size_t i = 0; i < listing.images.size(); ++i) {
-      const int own = listing.images.label(i);
-      // Unlabeled images are left out, so a bad image is given a class in order to be counted.
-      const bool counts = own < 0 && !listing.is_damaged.empty() && listing.is_damaged[i];
-      const int label = own < 0 ? (counts ? 0 : -1) : indices[static_cast<std::size_t>(own)];
-      add_listed(files, f, listing, i, {.file_name = {}, .label = label}, set);
+    for (std::size_t i = 0; i < part.samples.size(); ++i) {
+      const ArchiveMember* found = part.samples.member(i);
+      ArchiveMember member = found == nullptr ? ArchiveMember() : *found;
+      member.archive = static_cast<std::uint16_t>(f);
+      const int label = part.samples.label(i);
+      set.samples.add(prefix + std::string(part.samples.file_name(i)),
+                      label < 0 ? label : labels[static_cast<std::size_t>(label)],
+                      found == nullptr ? nullptr : &member);
     }
+    all.unread_labels = std::max(all.unread_labels, listings[f].unread_labels);
+    all.left_out.add_all(listings[f].left_out, prefix);
+    std::ranges::move(part.archives, std::back_inserter(set.archives));
+    std::ranges::move(part.notes, std::back_inserter(set.notes));
   }
-  for (std::string& note : close_listings(files, listings, set).notes())
-    set.notes.push_back(std::move(note));
+  return all;
 }
 
 OpenPacked open_packed(const DatasetContext& context, const std::string& archive,
@@ -288,26 +218,26 @@ fs::path path_beside(const DatasetContext& context, const char* name) {
 }
 
 PackedFiles find_packed_files(const DatasetContext& context) {
-  using Kind = FolderEntry::Kind;
+  using Type = fs::file_type;
+  using Reason = LeftOut::Reason;
   PackedFiles files;
   std::string lost;
   try {
-    for (const auto& [name, kind, may_be_link] : FolderEntries(context.root)) {
+    for (const auto& [name, type, may_be_link] : FolderEntries(context.root)) {
       if (is_never_data(name)) continue;
-      if (kind == Kind::kFolder || has_image_extension(name)) return {};
+      if (type == Type::directory || has_image_extension(name)) return {};
       const bool is_archive = has_archive_extension(name),
                  is_list = has_extension(name, ".parquet"),
                  is_packed = is_archive || is_list || has_record_name(name);
-      if (kind == Kind::kLost && is_packed)
+      if (type == Type::not_found && is_packed)
         lost = name;
-      else if (kind != Kind::kFile)
-        files.left_out.add(
-            kind == Kind::kLost ? LeftOut::Kind::kBrokenLink : LeftOut::Kind::kDevice,
-            std::string(name));
+      else if (type != Type::regular)
+        files.left_out.add(type == Type::not_found ? Reason::kBrokenLink : Reason::kDevice,
+                           std::string(name));
       else if (is_packed)
         (is_archive ? files.archives : is_list ? files.lists : files.records).emplace_back(name);
       else if (name != kClassesName && name != kSourceName && !has_extension(name, ".idx"))
-        files.left_out.other_files.add(name);
+        files.left_out.add_file(name);
     }
   } catch (const fs::filesystem_error&) {  // the folder reader will report it
     return {};
@@ -359,11 +289,19 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   if (const auto empty = std::ranges::find(classes, ""); empty != classes.end())
     context.fail(shown + ", line " + std::to_string(empty - classes.begin() + 1) +
                  ", is empty. Name the class.");
-  require_distinct(classes, shown, context);
+  // Two classes of one name would become one. "Others" stands for ids without a class.
+  std::unordered_map<std::string_view, std::size_t> lines;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto [found, is_new] = lines.emplace(classes[i], i + 1);
+    if (!is_new && classes[i] != "Others")
+      context.fail(shown + " has '" + excerpt(classes[i]) + "' in lines " +
+                   std::to_string(found->second) + " and " + std::to_string(i + 1) +
+                   ". Use distinct names.");
+  }
   return classes;
 }
 
-void take_source(const DatasetContext& context, Dataset& set) {
+void read_source(const DatasetContext& context, Dataset& set) {
   const fs::path file = path_beside(context, kSourceName);
   if (!is_there(file)) return;
   try {
@@ -402,27 +340,75 @@ void fail_archive(const DatasetContext& context, const std::string& archive, con
   }
 }
 
-bool FolderFiles::holds(std::string_view name) const {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(context_.root / name, ignored));
+ListedFiles::ListedFiles(const Listing& listing, std::string_view base)
+    : archive_(&listing.set.archives.front()) {
+  for (const SampleTable* table : {&listing.set.samples, &listing.others})
+    for (std::size_t i = 0; i < table->size(); ++i)
+      if (std::string_view name = table->file_name(i); name.starts_with(base))
+        members_.emplace_back(name.substr(base.size()), table->member(i));
+  std::ranges::sort(members_);
 }
 
-std::vector<std::string> FolderFiles::json_names() const {
-  const FolderEntries entries(context_.root);
+const ArchiveMember* ListedFiles::find(std::string_view name) const {
+  const std::string normal = normal_name(name);
+  const auto found = std::ranges::lower_bound(members_, std::string_view(normal), {},
+                                              [](const auto& member) { return member.first; });
+  return found != members_.end() && found->first == normal ? found->second : nullptr;
+}
+
+bool ListedFiles::holds(std::string_view name) const {
+  if (archive_ != nullptr) return find(name) != nullptr;
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(root_ / name, ignored));
+}
+
+std::vector<std::string> ListedFiles::json_names() const {
+  const FolderEntries entries = archive_ == nullptr ? FolderEntries(root_) : FolderEntries();
   std::vector<std::string_view> names;
   for (const FolderEntry& entry : entries) names.push_back(entry.name);
-  return json_among(names);
+  for (const auto& [name, member] : members_)
+    if (name.find('/') == name.npos) names.push_back(name);
+  std::unordered_set<std::string_view> keys;
+  for (const std::string_view name : names)
+    if (has_image_extension(name)) keys.insert(key_of(name));
+  std::vector<std::string> found;
+  for (const std::string_view name : names)
+    if (has_extension(name, ".json") && !name.starts_with('.') && !keys.contains(key_of(name)))
+      found.emplace_back(name);
+  return found;
 }
 
-std::string FolderFiles::first_bytes(const std::string& name, std::size_t count) const {
-  return kiln::first_bytes(context_.root / name, count);
+std::string ListedFiles::first_bytes(const std::string& name, std::size_t count) const {
+  if (archive_ == nullptr) return kiln::first_bytes(root_ / name, count);
+  const ArchiveMember* member = find(name);
+  if (member == nullptr) throw std::system_error(ENOENT, std::generic_category(), name);
+  std::string bytes;
+  read_member(archive_->file, *member, count, bytes);
+  return bytes;
 }
 
-std::string FolderFiles::read_text(const std::string& name, std::uint64_t max_bytes) const {
-  return kiln::read_text(context_.root / name, max_bytes);
+std::string ListedFiles::read_text(const std::string& name, std::uint64_t max_bytes) const {
+  if (archive_ == nullptr) return kiln::read_text(root_ / name, max_bytes);
+  if (const ArchiveMember* member = find(name); member != nullptr && member->size > max_bytes)
+    throw std::length_error(name + " is too large");
+  return std::string(without_byte_order_mark(first_bytes(name, SIZE_MAX)));
 }
 
-ListFaults FolderFiles::find_images(Dataset& set) const {
+ListFaults ListedFiles::find_images(Dataset& set) const {
+  ListFaults faults;
+  if (archive_ != nullptr) {
+    SampleTable found;
+    for (std::size_t i = 0; i < set.samples.size(); ++i) {
+      if (const ArchiveMember* member = find(set.samples.file_name(i)))
+        found.push_back(set.samples[i], member);
+      else
+        faults.emplace(i, "is missing");
+    }
+    if (!faults.empty()) return faults;
+    set.samples = std::move(found);
+    set.archives.push_back({archive_->name, archive_->file.duplicate()});
+    return faults;
+  }
   std::map<std::string_view, std::vector<std::uint32_t>> groups;
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const std::string_view file = set.samples.file_name(i);
@@ -431,18 +417,27 @@ ListFaults FolderFiles::find_images(Dataset& set) const {
   const std::vector<ListedFolder> folders(std::move_iterator(groups.begin()),
                                           std::move_iterator(groups.end()));
   std::mutex mutex;
-  ListFaults faults;
   in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
-    ListFaults found = faults_in(folders[i], set.samples, context_.root);
+    ListFaults found = faults_in(folders[i], set.samples, root_);
     const std::scoped_lock lock(mutex);
     faults.merge(found);
   });
   return faults;
 }
 
-void FolderFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) const {
-  const ListedNames listed(set.samples);
-  const fs::path root = fs::canonical(context_.root);
+std::vector<std::string> ListedFiles::unlisted(const SampleTable& samples) const {
+  std::vector<std::uint64_t> listed;  // hashes of names, which take less memory
+  listed.reserve(samples.size());
+  for (const Sample& image : samples) listed.push_back(content_hash(normal_name(image.file_name)));
+  std::ranges::sort(listed);
+  const auto is_listed = [&](std::string_view name) {
+    return std::ranges::binary_search(listed, content_hash(name));
+  };
+  std::vector<std::string> found;
+  for (const auto& [name, member] : members_)
+    if (has_image_extension(name) && !is_listed(name)) found.emplace_back(name);
+  if (archive_ != nullptr) return found;
+  const fs::path root = fs::canonical(root_);
   std::set<fs::path> entered;
   std::mutex mutex;
   std::vector<std::string> folders = {""};  // with a slash at the end
@@ -452,22 +447,22 @@ void FolderFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) 
       const std::string& folder = folders[i];
       FolderEntries entries;
       try {
-        entries = FolderEntries(context_.root / folder);
+        entries = FolderEntries(root_ / folder);
       } catch (const fs::filesystem_error&) {  // no listed image needs it
       }
-      for (const auto& [name, kind, may_be_link] : entries) {
+      for (const auto& [name, type, may_be_link] : entries) {
         std::string path = folder + std::string(name);
         if (is_never_data(name)) continue;
-        const bool is_image = kind == FolderEntry::Kind::kFile && has_image_extension(name);
-        if (!(is_image ? !listed.has(path) : kind == FolderEntry::Kind::kFolder)) continue;
+        const bool is_image = type == fs::file_type::regular && has_image_extension(name);
+        if (!(is_image ? !is_listed(path) : type == fs::file_type::directory)) continue;
         const std::scoped_lock lock(mutex);
         if (is_image) {
-          visit(path);
+          found.push_back(std::move(path));
           continue;
         }
         if (may_be_link) {
           std::error_code fault;
-          const fs::path real = fs::canonical(context_.root / path, fault);
+          const fs::path real = fs::canonical(root_ / path, fault);
           if (fault || is_inside(real, root) || is_inside(root, real)) continue;
           if (!entered.insert(real).second) continue;
         }
@@ -476,64 +471,8 @@ void FolderFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) 
     });
     folders = std::move(inner);
   }
-}
-
-ArchiveFiles::ArchiveFiles(const Listing& listing, std::string_view base, std::string archive)
-    : listing_(listing), archive_(std::move(archive)) {
-  for (const SampleTable* table : {&listing.images, &listing.others})
-    for (std::size_t i = 0; i < table->size(); ++i)
-      if (std::string_view name = table->file_name(i); name.starts_with(base))
-        members_.emplace_back(name.substr(base.size()), table->member(i));
-  std::ranges::sort(members_);
-}
-
-const ArchiveMember* ArchiveFiles::find(std::string_view name) const {
-  const std::string normal = normal_name(name);
-  const auto found = std::ranges::lower_bound(members_, std::string_view(normal), {},
-                                              [](const auto& member) { return member.first; });
-  return found != members_.end() && found->first == normal ? found->second : nullptr;
-}
-
-std::vector<std::string> ArchiveFiles::json_names() const {
-  std::vector<std::string_view> names;
-  for (const auto& [name, member] : members_)
-    if (name.find('/') == name.npos) names.push_back(name);
-  return json_among(names);
-}
-
-std::string ArchiveFiles::first_bytes(const std::string& name, std::size_t count) const {
-  const ArchiveMember* member = find(name);
-  if (member == nullptr) throw std::system_error(ENOENT, std::generic_category(), name);
-  std::string bytes;
-  read_member(listing_.file, *member, count, bytes);
-  return bytes;
-}
-
-std::string ArchiveFiles::read_text(const std::string& name, std::uint64_t max_bytes) const {
-  if (const ArchiveMember* member = find(name); member != nullptr && member->size > max_bytes)
-    throw std::length_error(name + " is too large");
-  return std::string(without_byte_order_mark(first_bytes(name, SIZE_MAX)));
-}
-
-ListFaults ArchiveFiles::find_images(Dataset& set) const {
-  ListFaults faults;
-  SampleTable found;
-  for (std::size_t i = 0; i < set.samples.size(); ++i) {
-    if (const ArchiveMember* member = find(set.samples.file_name(i)))
-      found.push_back(set.samples[i], member);
-    else
-      faults.emplace(i, "is missing");
-  }
-  if (!faults.empty()) return faults;
-  set.samples = std::move(found);
-  set.archives.push_back({archive_, listing_.file.duplicate()});
-  return faults;
-}
-
-void ArchiveFiles::for_each_unlisted(const Dataset& set, const NameVisit& visit) const {
-  const ListedNames listed(set.samples);
-  for (const auto& [name, member] : members_)
-    if (has_image_extension(name) && !listed.has(name)) visit(std::string(name));
+  std::ranges::sort(found);
+  return found;
 }
 
 }  // namespace kiln

@@ -22,18 +22,18 @@ namespace fs = std::filesystem;
 }
 
 FolderEntry entry_of(DIR* folder, const fs::path& path, const dirent& entry) {
-  using Kind = FolderEntry::Kind;
+  using Type = fs::file_type;
   const std::string_view name = entry.d_name;
-  if (entry.d_type == DT_REG) return {name, Kind::kFile, false};
-  if (entry.d_type == DT_DIR) return {name, Kind::kFolder, false};
-  if (entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN) return {name, Kind::kOther, false};
+  if (entry.d_type == DT_REG) return {name, Type::regular, false};
+  if (entry.d_type == DT_DIR) return {name, Type::directory, false};
+  if (entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN) return {name, Type::unknown, false};
   struct stat info {};  // a link, or the file system does not report types
   if (::fstatat(::dirfd(folder), entry.d_name, &info, 0) != 0) {
     if (errno == EACCES) fail(path / entry.d_name, errno);
-    return {name, Kind::kLost, true};
+    return {name, Type::not_found, true};
   }
-  if (S_ISDIR(info.st_mode)) return {name, Kind::kFolder, true};
-  return {name, S_ISREG(info.st_mode) ? Kind::kFile : Kind::kOther, true};
+  if (S_ISDIR(info.st_mode)) return {name, Type::directory, true};
+  return {name, S_ISREG(info.st_mode) ? Type::regular : Type::unknown, true};
 }
 
 std::size_t shared_beginning(const std::vector<FolderEntry>& entries) {

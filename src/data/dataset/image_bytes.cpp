@@ -85,18 +85,12 @@ void read_parts(const OpenFile& file, const ArchiveMember& member, std::string& 
   cut_image(member, buffer);
 }
 
-// What a set says about itself in numbers; the last three are 0 or 1.
-struct SetFacts {
-  std::int64_t kind, first_label;  // the latter is -1: none
-  std::int64_t is_image_directory, applies_exif, sizes_apply_exif;
-};
-
-// The members of a set that are written as they are, for both writing and reading.
-void visit_lists(Is<Dataset> auto& set, auto&& field) {
-  for (auto* text : {&set.folder, &set.list_name, &set.schema_json, &set.samples_json})
-    field(*text);
-  field(set.classes);
-  field(set.labels.sets);
+// What a set says about itself, for both writing and reading.
+void visit_facts(Is<Dataset> auto& set, auto&& field) {
+  fields(field, "kind", set.kind, "is_image_directory", set.is_image_directory, "exif", set.exif,
+         "sizes_with", set.sizes_with, "folder", set.folder, "list_name", set.list_name, "schema",
+         set.schema_json, "samples", set.samples_json, "classes", set.classes, "label sets",
+         set.labels.sets, "found", set.found);
 }
 
 // Checks that all indices are in range.
@@ -187,13 +181,9 @@ void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std:
 }
 
 std::string to_bytes(const Dataset& set) {
-  FoundLabels found = set.found;
-  found.where.clear();  // it may be elsewhere when it is read
-  std::string bytes = to_bytes(SetFacts{static_cast<std::int64_t>(set.kind),
-                                        set.first_label.value_or(-1), set.is_image_directory,
-                                        set.exif == Exif::kApply, set.sizes_with == Exif::kApply});
-  visit_lists(set, [&](const auto& list) { append_bytes(bytes, list); });
-  append_bytes(bytes, found);
+  std::string bytes;
+  visit_facts(set, [&](const char*, const auto& fact) { append_bytes(bytes, fact); });
+  append_bytes(bytes, std::int64_t{set.first_label.value_or(-1)});
   std::vector<std::string> archives;
   for (const ImageArchive& archive : set.archives) archives.push_back(archive.name);
   append_bytes(bytes, archives);
@@ -202,16 +192,11 @@ std::string to_bytes(const Dataset& set) {
 }
 
 Dataset dataset_of(std::string_view bytes) {
-  const auto facts = taken_from<SetFacts>(bytes);
   Dataset set;
-  set.kind = static_cast<Dataset::Kind>(facts.kind);
-  set.is_image_directory = facts.is_image_directory == 1;
-  if (facts.first_label >= 0)
-    set.first_label = static_cast<int>(std::min<std::int64_t>(facts.first_label, 1));
-  set.exif = facts.applies_exif == 1 ? Exif::kApply : Exif::kIgnore;
-  set.sizes_with = facts.sizes_apply_exif == 1 ? Exif::kApply : Exif::kIgnore;
-  visit_lists(set, [&](auto& list) { take_bytes(bytes, list); });
-  take_bytes(bytes, set.found);
+  visit_facts(set, [&](const char*, auto& fact) { take_bytes(bytes, fact); });
+  set.found.where.clear();  // it may be elsewhere here
+  if (const auto first = taken_from<std::int64_t>(bytes); first >= 0)
+    set.first_label = static_cast<int>(std::min<std::int64_t>(first, 1));
   for (std::string& name : taken_from<std::vector<std::string>>(bytes))
     set.archives.emplace_back().name = std::move(name);
   set.samples = SampleTable::take_from(bytes);

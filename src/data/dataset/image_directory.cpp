@@ -9,7 +9,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -34,6 +33,12 @@ constexpr std::int64_t kMaxClassId = 99'999;
   throw JsonFault(0, clause);
 }
 
+[[noreturn]] void fail_at(const DatasetContext& context, const std::string& file,
+                          const JsonFault& found) {
+  const std::string place = found.line() > 0 ? ", line " + std::to_string(found.line()) : "";
+  context.fail(file + place + ": " + found.what() + kRewrite);
+}
+
 const std::string& text_of(const json& value, const std::string& what) {
   if (!value.is_string()) fault(what + " is " + json_kind(value) + " instead of a string");
   return value.get_ref<const std::string&>();
@@ -50,8 +55,6 @@ std::int64_t integer_of(const json& value, const std::string& what) {
 void read_categories(const json& categories, ListSchema& schema) {
   if (!categories.is_array() || categories.empty())
     fault("\"categories\" of the label column is not a list of classes");
-  std::unordered_set<std::int64_t> ids;
-  std::unordered_set<std::string> names;
   for (const json& category : categories) {
     if (!category.is_object() || !member_of(category, "id") || !member_of(category, "name"))
       fault("a category is not an object with \"id\" and \"name\"");
@@ -61,16 +64,12 @@ void read_categories(const json& categories, ListSchema& schema) {
       fault("category id " + std::to_string(id) + " is not between 0 and " +
             std::to_string(kMaxClassId));
     if (name.empty()) fault("category " + std::to_string(id) + " has an empty name");
-    if (!ids.insert(id).second) fault("category id " + std::to_string(id) + " appears twice");
-    if (!names.insert(name).second) fault("category '" + name + "' appears twice");
-    if (schema.classes.size() <= static_cast<std::size_t>(id)) {
-      schema.classes.resize(id + 1);
-      schema.is_category.resize(id + 1, false);
-    }
+    if (schema.classes.size() <= static_cast<std::size_t>(id)) schema.classes.resize(id + 1);
+    if (!schema.classes[id].empty()) fault("category id " + std::to_string(id) + " appears twice");
+    if (!schema.ids.emplace(name, static_cast<int>(id)).second)
+      fault("category '" + name + "' appears twice");
     schema.classes[id] = name;
-    schema.is_category[id] = true;
   }
-  name_unused_ids(schema.is_category, schema.classes);
 }
 
 void read_column(const json& column, ListSchema& schema, bool& has_image) {
@@ -97,57 +96,41 @@ void read_column(const json& column, ListSchema& schema, bool& has_image) {
   read_categories(*categories, schema);
 }
 
-ListSchema schema_of(const json& document) {
-  if (!document.is_object() || !member_of(document, "columnAttributes") ||
-      !document["columnAttributes"].is_array()) {
-    fault("has no list \"columnAttributes\"");
-  }
-  ListSchema schema;
-  bool has_image = false;
-  for (const json& column : document["columnAttributes"]) read_column(column, schema, has_image);
-  if (!has_image) fault("has no column of images (\"properties\" with \"image_ref\")");
-  return schema;
-}
-
 // Parses the list line by line, and checks that no id appears twice.
 class LineReader {
  public:
-  explicit LineReader(const ListSchema& schema) : schema_(schema) {
-    for (std::size_t id = 0; id < schema.classes.size(); ++id) {
-      if (schema.is_category[id]) ids_by_class_.emplace(schema.classes[id], id);
-    }
-  }
+  LineReader(const ListSchema& schema, ListedImages& images) : schema_(schema), images_(images) {}
 
-  void read(std::string_view text, int line, ListedImages& images) {
+  void read(std::string_view text, int line) {
     const json row = parse_json(text, RepeatedKeys::kRefused);
     if (!row.is_object()) fault("is " + json_kind(row) + " instead of an object");
     Sample item;
     read_image(row, item);
     read_label(row, item);
-    item.id = read_id(row, line, static_cast<std::int64_t>(images.samples.size()));
-    if (is_repeated(item, images)) return;
+    item.id = read_id(row, line);
+    if (is_repeated(item)) return;
     if (item.size && !is_plausible(*item.size)) {
-      images.implausible_lines.push_back(line);
+      images_.implausible_lines.push_back(line);
       item.size.reset();
     }
-    images.samples.push_back(item);
-    images.lines.push_back(line);
+    images_.samples.push_back(item);
+    images_.lines.push_back(line);
   }
 
  private:
   // Whether an earlier line has the image. It must have the same label.
-  bool is_repeated(const Sample& item, ListedImages& images) {
+  bool is_repeated(const Sample& item) {
     const auto [found, is_new] =
-        images_by_name_.emplace(normal_name(item.file_name), images.samples.size());
+        images_by_name_.emplace(normal_name(item.file_name), images_.samples.size());
     if (is_new) return false;
     const auto shown = [&](int label) {
       if (label < 0) return std::string("no class");
       return "the class '" + excerpt(schema_.classes[static_cast<std::size_t>(label)]) + "'";
     };
-    if (const int earlier = images.samples.label(found->second); item.label != earlier)
+    if (const int earlier = images_.samples.label(found->second); item.label != earlier)
       fault("the image '" + found->first + "' has " + shown(item.label) + ", but " +
-            shown(earlier) + " in line " + std::to_string(images.lines[found->second]));
-    ++images.num_repeated;
+            shown(earlier) + " in line " + std::to_string(images_.lines[found->second]));
+    ++images_.num_repeated;
     return true;
   }
 
@@ -181,15 +164,15 @@ class LineReader {
     if (label == nullptr) return;
     const std::string& name = text_of(*label, "\"" + schema_.label_key + "\"");
     if (name.empty()) return;
-    const auto found = ids_by_class_.find(name);
-    if (found == ids_by_class_.end())
+    const auto found = schema_.ids.find(name);
+    if (found == schema_.ids.end())
       fault("the label " + quoted_beginning(name) + " is not one of the schema's categories");
-    item.label = static_cast<int>(found->second);
+    item.label = found->second;
   }
 
-  std::int64_t read_id(const json& row, int line, std::int64_t running_number) {
+  std::int64_t read_id(const json& row, int line) {
     const json* value = member_of(row, "id");
-    if (value == nullptr) return running_number;
+    if (value == nullptr) return static_cast<std::int64_t>(images_.samples.size());
     const std::int64_t id = integer_of(*value, "\"id\"");
     const auto [place, is_new] = lines_by_id_.emplace(id, line);
     if (is_new) return id;
@@ -198,7 +181,7 @@ class LineReader {
   }
 
   const ListSchema& schema_;
-  std::unordered_map<std::string, std::size_t> ids_by_class_;
+  ListedImages& images_;
   std::unordered_map<std::int64_t, int> lines_by_id_;
   std::unordered_map<std::string, std::size_t> images_by_name_;
 };
@@ -277,38 +260,30 @@ Entries read_meta(const DatasetContext& context, const ListedFiles& files) {
     if (first == std::string::npos) throw JsonFault(1, "is empty");
     return text[first] == '{' ? entries_of_json(text) : entries_of_yaml(text);
   } catch (const JsonFault& fault) {
-    const std::string place = fault.line() > 0 ? ", line " + std::to_string(fault.line()) : "";
-    context.fail(file + place + ": " + fault.what() + kRewrite);
+    fail_at(context, file, fault);
   }
-}
-
-std::string name_in(const Entries& meta, const std::string& key, std::string_view standard,
-                    const DatasetContext& context) {
-  const auto found = meta.find(key);
-  if (found == meta.end()) return std::string(standard);
-  const std::string fault = fault_of_relative_path(found->second);
-  if (!fault.empty()) context.fail("_meta.yaml: " + key + ": " + fault + kRewrite);
-  return found->second;
 }
 
 constexpr std::size_t kMaxNamed = 10;
 
-// The file names in `_meta.yaml`, or their defaults.
-struct DirectoryNames {
-  std::string list, schema, samples;
-};
-
-DirectoryNames read_directory_names(const DatasetContext& context, const ListedFiles& files) {
-  Entries meta;
-  if (files.holds(kMetaName)) meta = read_meta(context, files);
-  const std::string type = name_in(meta, "type", "ImageDirectory", context);
-  if (type != "ImageDirectory")
-    context.fail("it is of type '" + type.substr(0, 80) +
-                 "' (according to its _meta.yaml) instead of ImageDirectory. Give a folder of "
-                 "images, or an ImageDirectory written by 'kiln convert'.");
-  return {.list = name_in(meta, "image_list", kListName, context),
-          .schema = name_in(meta, "schema", kSchemaName, context),
-          .samples = name_in(meta, "samples", kSamplesName, context)};
+// The entries of `_meta.yaml`, or their defaults.
+Entries directory_entries(const DatasetContext& context, const ListedFiles& files) {
+  Entries entries;
+  if (files.holds(kMetaName)) entries = read_meta(context, files);
+  entries.insert({{"type", "ImageDirectory"},
+                  {"image_list", std::string(kListName)},
+                  {"schema", std::string(kSchemaName)},
+                  {"samples", std::string(kSamplesName)}});
+  for (const std::string key : kMetaKeys) {
+    const std::string& value = entries[key];
+    if (const std::string fault = fault_of_relative_path(value); !fault.empty())
+      context.fail("_meta.yaml: " + key + ": " + fault + kRewrite);
+    if (key == "type" && value != "ImageDirectory")
+      context.fail("it is of type '" + value.substr(0, 80) +
+                   "' (according to its _meta.yaml) instead of ImageDirectory. Give a folder of "
+                   "images, or an ImageDirectory written by 'kiln convert'.");
+  }
+  return entries;
 }
 
 }  // namespace
@@ -316,24 +291,31 @@ DirectoryNames read_directory_names(const DatasetContext& context, const ListedF
 ListSchema parse_schema(std::string_view bytes, const std::string& file,
                         const DatasetContext& context) {
   try {
-    return schema_of(parse_json(bytes, RepeatedKeys::kRefused));
+    const json document = parse_json(bytes, RepeatedKeys::kRefused);
+    const json* columns = member_of(document, "columnAttributes");
+    if (columns == nullptr || !columns->is_array()) fault("has no list \"columnAttributes\"");
+    ListSchema schema;
+    bool has_image = false;
+    for (const json& column : *columns) read_column(column, schema, has_image);
+    if (!has_image) fault("has no column of images (\"properties\" with \"image_ref\")");
+    schema.note = name_unused_ids(schema.classes, file);
+    return schema;
   } catch (const JsonFault& found) {
-    const std::string place = found.line() > 0 ? ", line " + std::to_string(found.line()) : "";
-    context.fail(file + place + ": " + found.what() + kRewrite);
+    fail_at(context, file, found);
   }
 }
 
 ListedImages parse_image_list(std::string_view bytes, const std::string& file,
                               const ListSchema& schema, const DatasetContext& context) {
   ListedImages images;
-  LineReader reader(schema);
+  LineReader reader(schema, images);
   for (int line = 1; !bytes.empty(); ++line) {
     const std::string_view text = take_line(bytes);
     try {
       if (text.size() > kMaxLineBytes)
         fault("has " + std::to_string(text.size()) + " bytes, more than the limit of 1 MiB");
       if (text.find_first_not_of(" \t\r") == text.npos) continue;
-      reader.read(text, line, images);
+      reader.read(text, line);
     } catch (const JsonFault& found) {
       context.fail(file + ", line " + std::to_string(line) + ": " + found.what() +
                    ". Fix this line, or write the ImageDirectory again.");
@@ -414,38 +396,42 @@ std::string samples_text(const Dataset& set, const std::array<std::string, kNumS
 
 namespace {
 
-// The line of each of the `count` images of a list, which has others: blank ones, and repeats.
-std::vector<std::string_view> lines_of_images(std::string_view bytes, const std::string& file,
-                                              const ListSchema& schema, std::size_t count,
-                                              const DatasetContext& context) {
-  const ListedImages listed = parse_image_list(bytes, file, schema, context);
-  if (listed.lines.size() != count)
-    context.fail(file + " was changed while it was read. Try again.");
+// What an ImageDirectory of `count` images says about each: the lines of its list, which has
+// others, too: blank ones, and repeats.
+struct ImageLines {
+  ImageLines(const Dataset& set, std::size_t count) : list(read_image_list(set)) {
+    const DatasetContext context{.root = set.root, .name = set.name};
+    schema = parse_schema(set.schema_json, std::string(kSchemaName), context);
+    const ListedImages listed = parse_image_list(list, set.list_name, schema, context);
+    if (listed.lines.size() != count)
+      set.fail(set.list_name + " was changed while it was read. Try again.");
+    std::string_view rest = list;
+    for (int line = 1; lines.size() < count; ++line)
+      if (const std::string_view text = take_line(rest); line == listed.lines[lines.size()])
+        lines.push_back(text);
+  }
+
+  const std::string list;
+  ListSchema schema;
   std::vector<std::string_view> lines;
-  for (int line = 1; lines.size() < count; ++line)
-    if (const std::string_view text = take_line(bytes); line == listed.lines[lines.size()])
-      lines.push_back(text);
-  return lines;
-}
+};
 
 }  // namespace
 
-std::string kept_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
-                      const std::vector<bool>& keep, const DatasetContext& context) {
-  const auto lines = lines_of_images(bytes, file, schema, keep.size(), context);
+std::string kept_list(const Dataset& set, const std::vector<bool>& keep) {
+  const ImageLines images(set, keep.size());
   std::string text;
   for (std::size_t i = 0; i < keep.size(); ++i)
-    if (keep[i]) (text += lines[i]) += '\n';
+    if (keep[i]) (text += images.lines[i]) += '\n';
   return text;
 }
 
-std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
-                         const std::vector<std::string>& names, const DatasetContext& context) {
-  const auto lines = lines_of_images(bytes, file, schema, names.size(), context);
+std::string renamed_list(const Dataset& set, const std::vector<std::string>& names) {
+  const ImageLines images(set, names.size());
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    Json row = parse_ordered_json(lines[i]);
-    Json& image = row[schema.image_key];
+    Json row = parse_ordered_json(images.lines[i]);
+    Json& image = row[images.schema.image_key];
     image["file_name"] = names[i];
     for (const char* side : {"width", "height"}) image.erase(side);  // those before the change
     text += spaced(row) + "\n";
@@ -458,58 +444,54 @@ bool is_image_directory(const ListedFiles& files) {
 }
 
 std::vector<std::string> listed_files(const DatasetContext& context) {
-  const FolderFiles folder(context);
-  const DirectoryNames names = read_directory_names(context, folder);
-  const std::string bytes = read_part(context, folder, names.list, kMaxListBytes);
+  const ListedFiles folder(context);
+  const std::string list = directory_entries(context, folder).at("image_list");
+  const std::string bytes = read_part(context, folder, list, kMaxListBytes);
   std::vector<std::string> files;
-  const ListedImages listed = parse_image_list(bytes, names.list, ListSchema{}, context);
+  const ListedImages listed = parse_image_list(bytes, list, ListSchema{}, context);
   for (const Sample& item : listed.samples) files.emplace_back(item.file_name);
   return files;
 }
 
-Dataset read_image_directory(const DatasetContext& context, const ListedFiles& files) {
-  const DirectoryNames names = read_directory_names(context, files);
-  Dataset set;
+Listing list_image_directory(const DatasetContext& context, const ListedFiles& files) {
+  const Entries entries = directory_entries(context, files);
+  const std::string &list = entries.at("image_list"), &schema_name = entries.at("schema");
+  Listing listing;
+  Dataset& set = listing.set;
   set.kind = Dataset::Kind::kImageDirectory;
   set.is_image_directory = true;
-  set.root = context.root;
-  set.list_name = names.list;
-  const std::array own_files = {std::string(kMetaName), names.list, names.schema, names.samples};
-  set.schema_json = read_part(context, files, names.schema, kMaxSchemaBytes);
-  const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
-  const std::string list = read_part(context, files, names.list, kMaxListBytes);
-  ListedImages listed = parse_image_list(list, names.list, schema, context);
+  set.list_name = list;
+  set.schema_json = read_part(context, files, schema_name, kMaxSchemaBytes);
+  ListSchema schema = parse_schema(set.schema_json, schema_name, context);
+  ListedImages listed =
+      parse_image_list(read_part(context, files, list, kMaxListBytes), list, schema, context);
   set.samples = std::move(listed.samples);
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
-    const std::string file(set.samples.file_name(i));
-    if (std::ranges::count(own_files, normal_name(file)) > 0)
-      context.fail(names.list + ", line " + std::to_string(listed.lines[i]) + ": the path '" +
-                   file + "' is a metadata file of the directory, not an image. Remove the line.");
+    const std::string file(set.samples.file_name(i)), name = normal_name(file);
+    if (name == kMetaName || name == list || name == schema_name || name == entries.at("samples"))
+      context.fail(list + ", line " + std::to_string(listed.lines[i]) + ": the path '" + file +
+                   "' is a metadata file of the directory, not an image. Remove the line.");
   }
-  set.classes = schema.classes;
-  if (listed.num_repeated > 0)
-    set.notes.push_back(note_of_repeated(listed.num_repeated, names.list + ": ", "line", "lines"));
-  find_listed_images(set, files, listed.lines, names.list, context);
+  set.add_note(note_of_repeated(listed.num_repeated, list + ": ", "line", "lines"));
+  find_listed_images(set, files, listed.lines, list, context);
   if (const auto& lines = listed.implausible_lines; !lines.empty())
-    set.notes.push_back(names.list + " gives " + std::to_string(lines.size()) +
+    set.notes.push_back(list + " gives " + std::to_string(lines.size()) +
                         " images a size of more than " + std::to_string(kMaxImagePixels) +
                         " pixels (first in line " + std::to_string(lines.front()) +
                         "), which is ignored");
-  if (std::string note = note_of_unused_ids(schema.is_category, set.classes, names.schema);
-      !note.empty())
-    set.notes.push_back(std::move(note));
-  return set;
+  set.add_note(std::move(schema.note));
+  set.classes = std::move(schema.classes);
+  return listing;
 }
 
 std::string read_image_list(const Dataset& set) {
   const DatasetContext context{.root = set.root, .name = set.name};
   if (set.archives.empty())
-    return read_part(context, FolderFiles(context), set.list_name, kMaxListBytes);
+    return read_part(context, ListedFiles(context), set.list_name, kMaxListBytes);
   const ImageArchive& archive = set.archives.front();
-  return with_archive_named(context, archive.name, "archive", [&] {
-    const Listing listing = list_open_archive(archive.file.duplicate());
-    return read_part(context, ArchiveFiles(listing, "", archive.name), set.list_name,
-                     kMaxListBytes);
+  return with_archive_named(context, archive.name, kArchiveKind, [&] {
+    const Listing listing = list_open_archive({archive.name, archive.file.duplicate()});
+    return read_part(context, ListedFiles(listing, ""), set.list_name, kMaxListBytes);
   });
 }
 
@@ -517,11 +499,9 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
                         const std::string& list, const DatasetContext& context) {
   const ListFaults faults = files.find_images(set);
   if (faults.empty()) {
-    std::vector<std::string> unlisted;
-    files.for_each_unlisted(set, [&](const std::string& name) { unlisted.push_back(name); });
-    std::ranges::sort(unlisted);
     LeftOut left_out;
-    for (const std::string& name : unlisted) left_out.add(LeftOut::Kind::kUnlisted, name);
+    for (const std::string& name : files.unlisted(set.samples))
+      left_out.add(LeftOut::Reason::kUnlisted, name);
     std::ranges::move(left_out.notes(), std::back_inserter(set.notes));
     return;
   }

@@ -12,8 +12,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/dataset/label_list.h"
-#include "data/dataset/labels.h"
 #include "data/dataset/listing.h"
 
 namespace kiln {
@@ -69,8 +67,8 @@ TaskKind task_of_labels(TaskKind task, const std::vector<std::string>& classes) 
 
 TrueLabels::TrueLabels(const Dataset& set, const std::vector<std::string>& classes) : set_(set) {
   for (const std::string& name : set.classes)
-    is_known_.push_back(std::find(classes.begin(), classes.end(), name) != classes.end());
-  const bool any_known = std::find(is_known_.begin(), is_known_.end(), true) != is_known_.end();
+    is_known_.push_back(std::ranges::count(classes, name) > 0);
+  const bool any_known = std::ranges::count(is_known_, true) > 0;
   using Kind = Dataset::Kind;
   const bool by_folder = set.kind == Kind::kClassFolders || set.kind == Kind::kArchives;
   any_ = any_known || (set.labeled() && !by_folder);

@@ -5,17 +5,6 @@
 #include "base/text.h"
 
 namespace kiln {
-namespace {
-
-bool is_shorter(std::string_view a, std::string_view b) {
-  return a.size() != b.size() ? a.size() < b.size() : a < b;
-}
-
-std::string shown(std::string_view name) {
-  return quoted_beginning(name);
-}
-
-}  // namespace
 
 bool is_label_file(std::string_view name) {
   return has_extension(name, ".cls");
@@ -32,13 +21,14 @@ std::string_view without_extension(std::string_view name) {
 
 std::string label_in(std::string_view file_name, std::string_view text) {
   text = trimmed(without_byte_order_mark(text));
-  const char* fault = text.empty()                   ? "is empty"
-                      : text.size() > kMaxLabelBytes ? "has more than 256 bytes"
-                      : text.find('\n') != text.npos ? "has more than one line"
-                      : !is_clean(text)              ? "is not UTF-8, or has control characters"
-                                                     : nullptr;
-  if (fault != nullptr)
-    throw LabelFault("the label file " + shown(file_name) + " " + fault +
+  const std::string fault = text.empty()                   ? "is empty"
+                            : text.size() > kMaxLabelBytes ? "has more than 256 bytes"
+                            : text.find('\n') != text.npos ? "has more than one line"
+                            : !is_clean(text) ? "is not UTF-8, or has control characters: '" +
+                                                    excerpt(printable(text)) + "'"
+                                              : "";
+  if (!fault.empty())
+    throw LabelFault("the label file " + quoted_beginning(file_name) + " " + fault +
                      "; it must have the name or number of one class");
   return std::string(text);
 }
@@ -51,7 +41,7 @@ void LabelFiles::add(std::string_view name, std::string_view text) {
       by_name_.emplace(std::string(without_extension(name)), files_.size());
   if (!is_first) {
     if (files_[found->second].label == id->second) return;
-    throw LabelFault("two label files " + shown(name) + " have different labels, '" +
+    throw LabelFault("two label files " + quoted_beginning(name) + " have different labels, '" +
                      excerpt(labels_[static_cast<std::size_t>(files_[found->second].label)]) +
                      "' and '" + excerpt(label) + "'");
   }
@@ -69,22 +59,19 @@ const std::string* LabelFiles::own_label(std::string_view image) const {
   return own == kNoFile ? nullptr : &labels_[static_cast<std::size_t>(files_[own].label)];
 }
 
-void LabelFiles::require_agreement(std::string_view image, std::size_t own,
-                                   std::size_t other) const {
-  const File &a = files_[own], &b = files_[other];
-  if (a.label == b.label) return;
-  const auto label_of = [&](const File& file) {
-    return "'" + excerpt(labels_[static_cast<std::size_t>(file.label)]) + "'";
-  };
-  throw LabelFault("the image " + shown(image) + " has two label files, " + shown(a.name) +
-                   " and " + shown(b.name) + ", with different labels, " + label_of(a) + " and " +
-                   label_of(b));
-}
-
 LabelFiles::Match LabelFiles::match(const std::vector<std::string_view>& images) const {
-  Match match{std::vector<ImageLabel>(images.size()), {}};
+  Match match{std::vector<int>(images.size(), -1), {}};
   std::vector<std::size_t> own(images.size());
   std::vector<bool> is_owned(files_.size()), is_used(files_.size());
+  const auto require_same = [&](std::string_view image, const File& a, const File& b) {
+    if (a.label == b.label) return;
+    const auto label_of = [&](const File& file) {
+      return "'" + excerpt(labels_[static_cast<std::size_t>(file.label)]) + "'";
+    };
+    throw LabelFault("the image " + quoted_beginning(image) + " has two label files, " +
+                     quoted_beginning(a.name) + " and " + quoted_beginning(b.name) +
+                     ", with different labels, " + label_of(a) + " and " + label_of(b));
+  };
   for (std::size_t i = 0; i < images.size(); ++i) {
     own[i] = file_named(without_extension(images[i]));
     if (own[i] != kNoFile) is_owned[own[i]] = true;
@@ -95,22 +82,24 @@ LabelFiles::Match LabelFiles::match(const std::vector<std::string_view>& images)
     const auto key = by_key_.find(std::string(key_of(images[i])));
     if (key == by_key_.end()) continue;
     if (own[i] != kNoFile) {
-      match.images[i] = {ImageLabel::Kind::kGiven, files_[own[i]].label};
+      match.images[i] = files_[own[i]].label;
       // KEY.cls without an image KEY.ext speaks for the whole key.
       const std::size_t whole = file_named(key->first);
       if (whole != kNoFile && !is_owned[whole]) {
-        require_agreement(images[i], own[i], whole);
+        require_same(images[i], files_[own[i]], files_[whole]);
         is_used[whole] = true;
       }
       continue;
     }
-    match.images[i].kind = ImageLabel::Kind::kBesidePhotograph;
+    match.images[i] = kBesidePhotograph;
     if (key->second.size() > 1 || is_owned[key->second.front()]) continue;
     const auto [best, is_first] = photographs.emplace(key->second.front(), i);
-    if (!is_first && is_shorter(images[i], images[best->second])) best->second = i;
+    const auto rank = [&](std::size_t image) {
+      return std::pair(images[image].size(), images[image]);
+    };
+    if (!is_first && rank(i) < rank(best->second)) best->second = i;
   }
-  for (const auto& [file, image] : photographs)
-    match.images[image] = {ImageLabel::Kind::kGiven, files_[file].label};
+  for (const auto& [file, image] : photographs) match.images[image] = files_[file].label;
   for (std::size_t file = 0; file < files_.size(); ++file)
     if (!is_owned[file] && !is_used[file] && !photographs.contains(file))
       match.spare.push_back(files_[file].name);

@@ -66,10 +66,6 @@ bool denies_label(const ListedRow& row) {
   return *confidence == 0;
 }
 
-bool is_flag(std::string_view text) {
-  return text == "0" || text == "1";
-}
-
 // The part of a path of another machine for which a folder must be given: "s3://bucket/".
 std::string prefix_of(std::string_view path) {
   const std::size_t scheme = path.find("://");
@@ -139,45 +135,40 @@ bool ListRows::wants_flags() const {
 }
 
 void ListRows::name_classes(std::vector<std::string> names, const std::string& named_by) {
-  if (!found_.names.empty() && found_.names != names)
+  if (!set.found.names.empty() && set.found.names != names)
     throw RowFault("has other names of classes than the files before it");
-  found_.names = std::move(names);
-  found_.named_by = named_by;
-}
-
-void ListRows::embed(OpenFile images, const std::string& column) {
-  embedded_ = {column, std::move(images)};
+  set.found.names = std::move(names);
+  set.found.named_by = named_by;
 }
 
 void ListRows::add(const ListedRow& row) {
-  if (rows_.size() == UINT32_MAX - 1) throw RowFault("has more than 4 billion rows");
-  const std::size_t before = names_.size();
+  if (set.samples.size() == UINT32_MAX - 1) throw RowFault("has more than 4 billion rows");
   std::vector<int> flags = other_columns.end_row();
   try {
-    const std::optional<ListedSet> set = set_of(row);
-    if (!set) return pass_over(row);
-    if (!take_path(row)) return;
-    Row taken{.name_end = names_.size(),
-              .label = denies_label(row) ? labels_of("") : labels_of(row[ListField::kLabel]),
-              .line = row.line,
-              .flags = flags_.label_of(std::move(flags)),
-              .set = *set};
+    const std::optional<ListedSet> of_set = set_of(row);
+    if (!of_set) return pass_over(row);
+    const std::optional<std::string> name = name_of(row);
+    if (!name) return;
+    Sample image{.file_name = *name,
+                 .label = labels_of(row),
+                 .id = static_cast<std::int64_t>(set.samples.size()),
+                 .set = *of_set};
     const std::string_view group = plain_number(trimmed(row[ListField::kGroup]));
     if (is_missing_value(group))
       ++num_missing_groups_;
     else if (!group.empty())
-      taken.group = content_hash(group);
+      image.group = content_hash(group);
     if (const std::string_view text = trimmed(row[ListField::kWeight]); !text.empty()) {
       const std::optional<double> weight = number_in(text);
       if (!weight || !(*weight >= 0) || *weight > kMaxWeight)
         throw RowFault("the weight '" + std::string(text.substr(0, 40)) +
                        "' is no number from 0 to 1000000");
-      taken.weight = static_cast<float>(*weight);
+      image.weight = static_cast<float>(*weight);
     }
-    rows_.push_back(taken);
-    if (row.member != nullptr) members_.push_back(*row.member);
+    set.samples.push_back(image, row.member);
+    lines_.push_back(row.line);
+    flags_of_rows_.push_back(flags_.label_of(std::move(flags)));
   } catch (const RowFault& found) {
-    names_.resize(before);
     fault(row.line, found.what());
   }
 }
@@ -189,40 +180,39 @@ std::optional<ListedSet> ListRows::set_of(const ListedRow& row) {
     if (has_sets_) throw RowFault("names no set (train, valid or test)");
     return ListedSet::kNone;
   }
-  if (!has_sets_ && !rows_.empty()) throw RowFault("names a set, but rows above it do not");
+  if (!has_sets_ && !set.samples.empty()) throw RowFault("names a set, but rows above it do not");
   has_sets_ = true;
-  const std::optional<ListedSet> set = listed_set(word);
-  if (!set)
+  const std::optional<ListedSet> named = listed_set(word);
+  if (!named)
     throw RowFault("the set '" + excerpt(word) +
                    "' is none of train, valid, validation, val and test");
-  const std::vector<std::string>& wanted = context.records.list_sets;
-  if (wanted.empty() || std::ranges::count(wanted, set_name(*set)) > 0) return set;
-  ++num_left_out_[static_cast<std::size_t>(*set)];
+  if (is_wanted(context.records, *named)) return named;
+  ++num_left_out_[static_cast<std::size_t>(*named)];
   return std::nullopt;
 }
 
 // Of a set that is not wanted: an image's name must not depend on which sets are.
 void ListRows::pass_over(const ListedRow& row) {
-  const std::size_t before = names_.size();
   try {
-    if (row.member == nullptr && take_path(row, false)) {
-      const std::string name = names_.substr(before);
-      shorten_to_common(name.starts_with('/') ? name : absolute_root_ + name, common_);
-    }
+    if (row.member != nullptr) return;
+    if (const std::optional<std::string> name = name_of(row, false))
+      shorten_to_common(absolute(*name), common_);
   } catch (const RowFault&) {  // it is not used
   }
-  names_.resize(before);
 }
 
-// Appends the image's name to names_. False if its prefix has no folder.
-bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
+std::string ListRows::absolute(std::string_view name) const {
+  return (name.starts_with('/') ? "" : absolute_root_) + std::string(name);
+}
+
+// The image's name. Empty if its prefix has no folder.
+std::optional<std::string> ListRows::name_of(const ListedRow& row, bool is_wanted) {
   std::string_view path = row[ListField::kPath];
-  if ((row.member != nullptr) != !members_.empty() && !rows_.empty())
+  const bool is_inside = row.member != nullptr;
+  if (!set.samples.empty() && is_inside != (set.samples.member(0) != nullptr))
     throw RowFault("some images of the list are in it, and others are files");
-  if (row.member != nullptr) {
-    names_ += formatted("%09d", row.line - 1) + std::string(path);  // whatever rows are left out
-    return true;
-  }
+  if (is_inside)  // the number is the same whatever rows are left out
+    return formatted("%09d", row.line - 1) + std::string(path);
   if (path.empty()) throw RowFault("names no image");
   if (path.size() > kMaxPathBytes) throw RowFault("has a path longer than 4096 bytes");
   if (path.find('\0') != path.npos) throw RowFault("has a path with a zero byte");
@@ -243,21 +233,18 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
   } else if (path.starts_with("file:///")) {
     path.remove_prefix(std::string_view("file://").size());
   } else if (path.find("://") != path.npos) {
-    if (!is_wanted) return false;
+    if (!is_wanted) return {};
     const std::string prefix = prefix_of(path);
     if (unmapped_.contains(prefix) || unmapped_.size() < kMaxNamed)
       ++unmapped_[prefix];
     else
       fault(row.line, "has the prefix '" + prefix + "'");
-    return false;
+    return {};
   }
   if (path.front() != '/' && path.find("/.") == path.npos && !path.starts_with('.') &&
-      path.find("//") == path.npos && !path.ends_with('/')) {
-    names_ += path;
-    return true;
-  }
-  const std::string given = (path.front() == '/' ? "" : absolute_root_) + std::string(path);
-  const std::string whole = normal_path(given);
+      path.find("//") == path.npos && !path.ends_with('/'))
+    return std::string(path);
+  const std::string given = absolute(path), whole = normal_path(given);
   if (whole.ends_with('/')) throw RowFault("'" + std::string(path) + "' is a folder");
   const std::string folder = given.substr(0, given.rfind('/') + 1);
   if (std::error_code fault; folder.find("/../") != folder.npos && folder != plain_folder_) {
@@ -266,17 +253,15 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
                      "' leads through a link and back: write it without '..'");
     plain_folder_ = folder;
   }
-  if (whole.starts_with(absolute_root_)) {
-    names_ += std::string_view(whole).substr(absolute_root_.size());
-  } else {
-    has_absolute_ = true;
-    names_ += whole;
-  }
-  return true;
+  if (whole.starts_with(absolute_root_)) return whole.substr(absolute_root_.size());
+  has_absolute_ = true;
+  return whole;
 }
 
 // Several classes of an image, where that is the task.
-int ListRows::labels_of(std::string_view text) {
+int ListRows::labels_of(const ListedRow& row) {
+  const bool is_denied = denies_label(row);
+  std::string_view text = is_denied ? std::string_view() : row[ListField::kLabel];
   const bool is_list = has_marks && text.ends_with(kListedLabelEnd);
   if (context.records.task != TaskKind::kMultiLabel) {
     if (is_list) text.remove_suffix(1);
@@ -285,14 +270,14 @@ int ListRows::labels_of(std::string_view text) {
     if (shown != text) throw RowFault(several_text(shown));
     return label_of(text);
   }
-  if (text.data() == nullptr) return -1;
+  if (!row.has_label && !is_denied) return -1;
   has_lists_ = has_lists_ || is_list;
   std::vector<int> labels;
   std::map<std::string_view, int> flags;
   bool are_flags = true;
   for_each_part(text, is_list ? kListedLabelEnd : kLabelSeparator, [&](std::string_view part) {
     if (const int label = label_of(part); label >= 0) labels.push_back(label);
-    are_flags = are_flags && is_flag(part);
+    are_flags = are_flags && (part == "0" || part == "1");
     ++flags[part];
   });
   if (are_flags && labels.size() > flags.size())
@@ -323,20 +308,20 @@ void ListRows::refuse_several() {
     if (are_several[place])
       fault(line, (is_open ? several_text : unread_list_text)(labels_[place]));
   };
-  for (const Row& row : rows_) {
-    if (row.label < 0) continue;
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    const int label = set.samples.label(i);
+    if (label < 0) continue;
     if (is_open)
-      refuse(row.line, row.label);
+      refuse(lines_[i], label);
     else
-      for (const int label : sets_.sets()[static_cast<std::size_t>(row.label)])
-        refuse(row.line, label);
+      for (const int one : sets_.sets()[static_cast<std::size_t>(label)]) refuse(lines_[i], one);
   }
 }
 
 // Columns of --columns that no row has.
 void ListRows::refuse_columns() {
   const std::vector<std::string> none = columns.missing();
-  if (none.empty() || !has_columns || (rows_.empty() && num_faults_ == 0)) return;
+  if (none.empty() || !has_columns || (lines_.empty() && num_faults_ == 0)) return;
   ++num_faults_;
   faults_.insert(faults_.begin(),
                  "it has no column " + joined(none, ", ") + ", which --columns names");
@@ -350,21 +335,16 @@ int ListRows::label_of(std::string_view text) {
   std::string label(text);
   if (!is_clean(label))
     throw RowFault("the label '" + excerpt(label) + "' has control characters, or is not UTF-8");
-  if (!found_.names.empty() && found_.named_by.starts_with("ClassLabel")) {
+  if (set.found.named_by.starts_with("ClassLabel")) {
     if (label == "-1") return -1;  // of Hugging Face's test sets
     if (!is_class_number(label) ||
-        static_cast<std::size_t>(class_number(label)) >= found_.names.size())
+        static_cast<std::size_t>(class_number(label)) >= set.found.names.size())
       throw RowFault("the label " + label + " has no name in the schema");
   }
   const auto [known, is_new] = label_ids_.emplace(label, static_cast<int>(labels_.size()));
   if (is_new && labels_.size() == kMaxClasses) throw RowFault("is of more than 100000 classes");
   if (is_new) labels_.push_back(std::move(label));
   return known->second;
-}
-
-std::string_view ListRows::name(std::size_t row) const {
-  const std::uint64_t begin = row == 0 ? 0 : rows_[row - 1].name_end;
-  return std::string_view(names_).substr(begin, rows_[row].name_end - begin);
 }
 
 void ListRows::refuse_faults() const {
@@ -382,34 +362,33 @@ void ListRows::refuse_faults() const {
   if (!sentences.empty()) context.fail(joined(sentences, " "));
 }
 
-// Where paths lead out of the root, the images are named from the deepest folder with all of them.
-void ListRows::place_below_one_folder(Dataset& set) {
-  set.folder = root_;
-  if (!has_absolute_) return;
-  std::string whole, common = common_;
-  std::vector<std::uint64_t> ends;
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const std::string_view own = name(i);
-    const std::size_t begin = whole.size();
-    if (!own.starts_with('/')) whole += absolute_root_;
-    whole += own;
-    shorten_to_common(std::string_view(whole).substr(begin), common);
-    ends.push_back(whole.size());
-  }
-  set.folder = common;
-  names_.clear();
-  for (std::size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++]) {
-    names_.append(whole, begin + common.size(), ends[i] - begin - common.size());
-    rows_[i].name_end = names_.size();
+// Keeps the images with keep[i]. Where paths lead out of the root, they are named from the deepest
+// folder with all of them.
+void ListRows::place(const std::vector<bool>& keep) {
+  const SampleTable rows = std::exchange(set.samples, {});
+  const std::vector<int> lines = std::exchange(lines_, {});
+  set.folder = has_absolute_ ? common_ : root_;
+  for (std::size_t i = 0; has_absolute_ && i < rows.size(); ++i)
+    shorten_to_common(absolute(rows.file_name(i)), set.folder);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!keep[i]) continue;
+    Sample image = rows[i];
+    const std::string name = has_absolute_ ? absolute(image.file_name).substr(set.folder.size())
+                                           : std::string(image.file_name);
+    image.file_name = name;
+    image.id = static_cast<std::int64_t>(set.samples.size());
+    set.samples.push_back(image, rows.member(i));
+    lines_.push_back(lines[i]);
   }
 }
 
 // Which rows are the first of their image. Later ones must say the same.
 std::vector<bool> ListRows::first_of_each() {
-  std::vector<bool> is_first(rows_.size(), true);
-  if (!members_.empty()) return is_first;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> order(rows_.size());
-  for (std::uint32_t i = 0; i < rows_.size(); ++i) order[i] = {content_hash(name(i)), i};
+  const SampleTable& rows = set.samples;
+  std::vector<bool> is_first(rows.size(), true);
+  if (!rows.empty() && rows.member(0) != nullptr) return is_first;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order(rows.size());
+  for (std::uint32_t i = 0; i < rows.size(); ++i) order[i] = {content_hash(rows.file_name(i)), i};
   std::ranges::sort(order);
   for (std::size_t k = 1, begin = 0; k < order.size(); ++k) {
     if (order[k].first != order[k - 1].first) {
@@ -418,23 +397,24 @@ std::vector<bool> ListRows::first_of_each() {
     }
     const std::uint32_t i = order[k].second;
     std::size_t first = begin;  // two names hardly ever share a hash
-    while (first < k && name(order[first].second) != name(i)) ++first;
+    while (first < k && rows.file_name(order[first].second) != rows.file_name(i)) ++first;
     if (first == k) continue;
     is_first[i] = false;
-    repeat(rows_[order[first].second], rows_[i], i);
+    repeat(order[first].second, i);
   }
   return is_first;
 }
 
 // A row that names the image of an earlier one: with --task multi-label it may add classes.
-void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
+void ListRows::repeat(std::size_t earlier, std::size_t later) {
+  const Sample first = set.samples[earlier], row = set.samples[later];
   const bool is_same = row.label == first.label;
   num_repeated_ += is_same ? 1 : 0;
   std::string has, had;
   if (!is_same && (sets_.sets().empty() || row.label < 0 || first.label < 0)) {
     has = shown_label(row.label), had = shown_label(first.label);
   } else if (row.set != first.set) {
-    const auto shown = [](ListedSet set) { return "the set " + std::string(set_name(set)); };
+    const auto shown = [](ListedSet of) { return "the set " + std::string(set_name(of)); };
     has = shown(row.set), had = shown(first.set);
   } else if (row.weight != first.weight) {
     has = formatted("the weight %g", static_cast<double>(row.weight));
@@ -443,9 +423,9 @@ void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
     has = "another group", had = "one";
   }
   if (!has.empty())
-    return fault(row.line,
-                 "'" + std::string(name(image)) + "' has " + has + ", but " + had + " in " + unit +
-                     " " + std::to_string(first.line) +
+    return fault(lines_[later],
+                 "'" + std::string(row.file_name) + "' has " + has + ", but " + had + " in " +
+                     unit + " " + std::to_string(lines_[earlier]) +
                      (!is_same && sets_.sets().empty()
                           ? ": an image has one label, so keep one of the rows, or train with "
                             "--task multi-label on both labels"
@@ -454,7 +434,7 @@ void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
   std::vector<int> all = sets_.sets()[static_cast<std::size_t>(first.label)];
   const std::vector<int>& more = sets_.sets()[static_cast<std::size_t>(row.label)];
   all.insert(all.end(), more.begin(), more.end());
-  first.label = sets_.label_of(std::move(all));
+  set.samples.set_label(earlier, sets_.label_of(std::move(all)));
 }
 
 std::string ListRows::shown_label(int label) const {
@@ -463,14 +443,14 @@ std::string ListRows::shown_label(int label) const {
   return "the label '" + labels_[static_cast<std::size_t>(label)] + "'";
 }
 
-void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
+void ListRows::find_files() {
   const DatasetContext folder{.root = set.folder, .name = context.name};
-  const ListFaults missing = FolderFiles(folder).find_images(set);
+  const ListFaults missing = ListedFiles(folder).find_images(set);
   if (missing.empty()) return;
   std::vector<std::string> named;
   for (const auto& [i, why] : missing) {
     if (named.size() == kMaxNamed) break;
-    named.push_back(std::string(unit) + " " + std::to_string(lines[i]) + ": '" +
+    named.push_back(std::string(unit) + " " + std::to_string(lines_[i]) + ": '" +
                     std::string(set.samples.file_name(i)) + "' " + why);
   }
   context.fail(plural(static_cast<long long>(missing.size()), "image", "images") + " of " +
@@ -484,7 +464,7 @@ void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
 }
 
 // Where no column has labels: those of 0 and 1 say which classes an image has.
-void ListRows::label_by_flags(Dataset& set) {
+void ListRows::label_by_flags() {
   if (!labels_.empty()) return;
   const auto columns_of_flags = other_columns.flags();
   std::vector<int> ids;
@@ -508,18 +488,18 @@ void ListRows::label_by_flags(Dataset& set) {
       if (const int id = ids[static_cast<std::size_t>(place)]; id >= 0) own.push_back(id);
     labels.push_back(sets_.label_of(std::move(own)));
   }
-  for (Row& row : rows_) row.label = labels[static_cast<std::size_t>(row.flags)];
+  for (std::size_t i = 0; i < flags_of_rows_.size(); ++i)
+    set.samples.set_label(i, labels[static_cast<std::size_t>(flags_of_rows_[i])]);
 }
 
-void ListRows::add_labels(Dataset& set) {
+void ListRows::add_labels() {
   const auto is_whole = [](const std::string& label) {
     return label.ends_with(".0") && is_class_number(label.substr(0, label.size() - 2));
   };
-  set.found = std::move(found_);
   const bool is_given = !context.records.classes_file.empty();
   const bool has_class_label = set.found.named_by.starts_with("ClassLabel");
   const std::vector<std::string> own = set.found.names;
-  if (is_given) read_given_names(context, set);
+  if (is_given) read_given_names(context, set.found);
   const std::unordered_set<std::string> names(set.found.names.begin(), set.found.names.end());
   const auto is_name = [&](const std::string& label) { return names.contains(label); };
   if (own.empty() && !labels_.empty() && std::ranges::all_of(labels_, is_whole) &&
@@ -534,57 +514,42 @@ void ListRows::add_labels(Dataset& set) {
   set.labels.sets = sets_.sets();
 }
 
-Dataset ListRows::take() {
+Listing ListRows::take() {
   if (context.records.requires_sets && !context.records.list_sets.empty() && !has_sets_ &&
       num_faults_ == 0)
     context.fail(
         "it has no column that names sets (train, valid, test). Leave --split-name out, "
         "or name the column with --columns split=NAME.");
-  Dataset set;
   set.kind = Dataset::Kind::kLabelList;
-  set.root = context.root;
   refuse_several();
   refuse_columns();
-  label_by_flags(set);
+  label_by_flags();
   const std::vector<bool> is_first = first_of_each();
   refuse_faults();
   const std::string others = in_words(num_left_out_);
-  if (rows_.empty())
+  if (set.samples.empty())
     context.fail(others.empty()
                      ? "it names no image."
                      : "it has no image of the set " + joined(context.records.list_sets, " or ") +
                            ", but " + others + ".");
-  place_below_one_folder(set);
-  set.samples.reserve(rows_.size(), names_.size());
-  std::vector<int> lines;
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    if (!is_first[i]) continue;
-    set.samples.push_back({.file_name = name(i),
-                           .label = rows_[i].label,
-                           .id = static_cast<std::int64_t>(set.samples.size()),
-                           .group = rows_[i].group,
-                           .weight = rows_[i].weight,
-                           .set = rows_[i].set},
-                          members_.empty() ? nullptr : &members_[i]);
-    lines.push_back(rows_[i].line);
-  }
-  if (members_.empty()) {
-    find_files(set, lines);
+  place(is_first);
+  if (set.samples.member(0) == nullptr) {
+    set.archives.clear();
+    find_files();
   } else {
-    set.notes.push_back(unpacked_note(context, "", embedded_.file, "has its images in it") + ")");
-    set.archives.push_back(std::move(embedded_));
+    set.notes.push_back(
+        unpacked_note(context, "", set.archives.front().file, "has its images in it") + ")");
   }
-  add_labels(set);
-  add_notes(set);
-  return set;
+  add_labels();
+  add_notes(others);
+  return {.set = std::move(set)};
 }
 
-void ListRows::add_notes(Dataset& set) const {
-  if (const std::string others = in_words(num_left_out_); !others.empty())
-    set.notes.push_back("left out: " + others);
+void ListRows::add_notes(const std::string& others) {
+  if (!others.empty()) set.notes.push_back("left out: " + others);
   if (!has_columns && !context.records.columns.empty())
     set.notes.emplace_back("a list of this form has no columns for --columns to name");
-  if (num_repeated_ > 0) set.notes.push_back(note_of_repeated(num_repeated_, "", "row", "rows"));
+  set.add_note(note_of_repeated(num_repeated_, "", "row", "rows"));
   if (std::none_of(set.samples.begin(), set.samples.end(),
                    [](const Sample& image) { return image.weight > 0; }))
     set.notes.emplace_back(
@@ -594,9 +559,7 @@ void ListRows::add_notes(Dataset& set) const {
     set.notes.push_back("the group of " + plural(num_missing_groups_, "row", "rows") +
                         " is written as programs write a missing value, such as NA, so that their "
                         "images are in no group");
-  if (const std::string note = other_columns.note();
-      !note.empty() && !has_sets_ && !columns.is_given(ListField::kSet))
-    set.notes.push_back(note);
+  if (!has_sets_ && !columns.is_given(ListField::kSet)) set.add_note(other_columns.note());
 }
 
 namespace {
@@ -648,10 +611,10 @@ std::string text_of_list(const DatasetContext& context) {
   }
 }
 
-Dataset read_label_list(const DatasetContext& context) {
+Listing list_rows(const DatasetContext& context) {
   ListRows rows(context);
   if (has_extension(context.root.filename().string(), ".json"))
-    if (std::optional<Dataset> coco = read_coco_list(context, rows.root())) return *std::move(coco);
+    if (std::optional<Listing> coco = list_coco_file(context, rows.root())) return *std::move(coco);
   try {
     rows.columns.refuse_repeats();
     is_folder(context.root) ? read_parquet_list(rows) : format_of(context.root)->read(rows);

@@ -20,7 +20,6 @@
 #include "data/archive/archive.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/listing.h"
-#include "modules/parquet/module.h"
 
 namespace kiln {
 
@@ -35,6 +34,8 @@ inline constexpr std::size_t kNoColumn = SIZE_MAX;
 class RowFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+using ListPlaces = std::array<std::size_t, kNumListFields>;
 
 // Which column of a list has which field: by usual names, in any case, or as --columns says.
 class ListColumns {
@@ -52,11 +53,10 @@ class ListColumns {
   // The place of each field among the columns; empty if none has the path. Throws RowFault if two
   // columns have one field, a column of --columns is not there, or an image may have several labels
   // and there is a second column of them.
-  std::optional<std::array<std::size_t, kNumListFields>> places(
-      const std::vector<std::string>& columns);
+  std::optional<ListPlaces> places(const std::vector<std::string>& columns);
   // The places among so many columns that --columns gives as numbers; empty if that of the path is
   // no number. Throws RowFault if another one is none, or there is no such column.
-  std::optional<std::array<std::size_t, kNumListFields>> numbers(std::size_t num_columns);
+  std::optional<ListPlaces> numbers(std::size_t num_columns);
   // The columns of --columns that there are not, so far, in quotes.
   std::vector<std::string> missing() const;
 
@@ -69,17 +69,6 @@ class ListColumns {
   std::vector<bool> is_met_;  // of given_
   const bool has_several_labels_;
 };
-
-// The set that a word in small letters names; empty if it names none.
-std::optional<ListedSet> listed_set(std::string_view word);
-// As --split-name has it: "train".
-std::string_view set_name(ListedSet set);
-
-// What is read of a list whose column `split` names the set of each image; of others everything.
-RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets);
-
-// Whether programs write such a text where a value is missing: "nan", "NA".
-bool is_missing_value(std::string_view text);
 
 // "17" of "17.0"; any other text as it is.
 std::string_view without_zero_fraction(std::string_view text);
@@ -117,17 +106,19 @@ class OtherColumns {
 
 // ---- rows ----
 
-// An image as the list has it. Texts need to be valid only during the call that takes the row.
+// An image as the list has it.
 struct ListedRow {
   int line = 0;
-  // Empty: there is none. A label without data is none, and one that is empty is that of an image
-  // of no class, with --task multi-label. A list of labels has kListedLabelEnd after each.
-  std::array<std::string_view, kNumListFields> fields = {};
+  // Empty: there is none. A list of labels has kListedLabelEnd after each.
+  std::array<std::string, kNumListFields> fields = {};
+  // Whether there is data for a label: an empty one is that of an image of no class, with --task
+  // multi-label.
+  bool has_label = false;
   // For an image whose bytes are in the list; its path is then its file extension.
   const ArchiveMember* member = nullptr;
 
-  std::string_view& operator[](ListField field) { return fields[static_cast<std::size_t>(field)]; }
-  std::string_view operator[](ListField field) const {
+  std::string& operator[](ListField field) { return fields[static_cast<std::size_t>(field)]; }
+  const std::string& operator[](ListField field) const {
     return fields[static_cast<std::size_t>(field)];
   }
 };
@@ -136,10 +127,10 @@ inline constexpr char kListedLabelEnd = '\x1f';  // in no label, since it is a c
 // Of an image for which the list has no label.
 inline constexpr std::string_view kNoListedLabels(&kListedLabelEnd, 1);
 
-// Takes the rows of a list, and becomes the dataset. Faults of rows are collected.
+// Takes the rows of a list, and becomes its listing. Faults of rows are collected.
 class ListRows {
  public:
-  // `context.root` is the list. Both must outlive the object.
+  // `context.root` is the list. It must outlive the object.
   explicit ListRows(const DatasetContext& context);
 
   // The folder where relative paths begin.
@@ -154,13 +145,13 @@ class ListRows {
   // The names of numbers, and what gives them, if the list does. Throws RowFault if it has given
   // others.
   void name_classes(std::vector<std::string> names, const std::string& named_by);
-  // The file with the images whose bytes are in the list, and their column.
-  void embed(OpenFile images, const std::string& column);
 
   // Throws Error kInvalidDataset: the first ten faults, and how many there are.
-  Dataset take();
+  Listing take();
 
   const DatasetContext& context;
+  // Its archive is the file with the images whose bytes are in the list, and their column.
+  Dataset set;
   ListColumns columns;
   OtherColumns other_columns;  // the columns without a field, value by value
   const char* unit = "line";   // what a row's number counts
@@ -170,41 +161,30 @@ class ListRows {
   std::string question;        // that Label Studio's choices answer; empty: none so far
 
  private:
-  struct Row {
-    std::uint64_t name_end = 0;  // in names_
-    std::int32_t label = -1;     // index into labels_ or sets_
-    std::uint64_t group = 0;
-    float weight = 1;
-    int line = 0;
-    int flags = 0;  // label_of() what columns of 0 and 1 say
-    ListedSet set = ListedSet::kNone;
-  };
-
   std::optional<ListedSet> set_of(const ListedRow& row);
-  bool take_path(const ListedRow& row, bool is_wanted = true);
+  std::string absolute(std::string_view name) const;
+  std::optional<std::string> name_of(const ListedRow& row, bool is_wanted = true);
   void pass_over(const ListedRow& row);
   int label_of(std::string_view text);
-  int labels_of(std::string_view text);
+  int labels_of(const ListedRow& row);
   std::string shown_label(int label) const;
-  std::string_view name(std::size_t row) const;
   void refuse_several();
   void refuse_columns();
-  void label_by_flags(Dataset& set);
+  void label_by_flags();
   void refuse_faults() const;
-  void place_below_one_folder(Dataset& set);
+  void place(const std::vector<bool>& keep);
   std::vector<bool> first_of_each();
-  void repeat(Row& first, const Row& row, std::size_t image);
-  void find_files(Dataset& set, const std::vector<int>& lines) const;
-  void add_labels(Dataset& set);
-  void add_notes(Dataset& set) const;
+  void repeat(std::size_t earlier, std::size_t later);
+  void find_files();
+  void add_labels();
+  void add_notes(const std::string& others);
 
   std::string root_, absolute_root_;  // where relative paths begin
   std::string plain_folder_;  // of the last row with a "..", which leads through no link and back
   std::vector<std::pair<std::string, std::string>> prefixes_;  // and their folders, absolute
-  std::string names_;
   std::string common_;  // the deepest folder with all images of other sets; empty: there are none
-  std::vector<Row> rows_;
-  std::vector<ArchiveMember> members_;
+  std::vector<int> lines_;           // of the images
+  std::vector<int> flags_of_rows_;   // flags_.label_of() what columns of 0 and 1 say
   std::vector<std::string> labels_;  // distinct
   std::unordered_map<std::string, int> label_ids_;
   LabelSets sets_;                                // with --task multi-label: of labels_
@@ -216,17 +196,7 @@ class ListRows {
   std::size_t num_faults_ = 0;
   std::size_t num_repeated_ = 0;
   long long num_missing_groups_ = 0;
-  FoundLabels found_;
-  ImageArchive embedded_;
 };
-
-// Whether the file is a list by its name.
-bool is_label_list(const std::filesystem::path& file);
-// Whether the file holds a dataset by its name: an archive, a record file or a list.
-bool is_dataset_file(const std::filesystem::path& file);
-
-// Reads the list `context.root`. Throws Error kInvalidDataset.
-Dataset read_label_list(const DatasetContext& context);
 
 // The text of the list, without a byte-order mark. Throws Error kInvalidDataset; for UTF-16 too.
 std::string text_of_list(const DatasetContext& context);
@@ -239,14 +209,6 @@ void read_json_list(ListRows& rows);     // list_json.cpp
 void read_parquet_list(ListRows& rows);  // list_parquet.cpp
 
 // The COCO file `context.root`, with its images below `folder`; empty if it is none.
-std::optional<Dataset> read_coco_list(const DatasetContext& context, const std::string& folder);
-
-// The images in a column of a Parquet file, one after the other, in an unnamed file. Throws Error
-// kInvalidDataset.
-OpenFile images_in_parquet(const DatasetContext& context, const std::string& column);
-
-// The module that reads and writes Parquet files, opened when it is first needed. Throws Error, of
-// which `remedy` is the last sentence.
-const ParquetModule& parquet_module(const std::string& remedy);
+std::optional<Listing> list_coco_file(const DatasetContext& context, const std::string& folder);
 
 }  // namespace kiln

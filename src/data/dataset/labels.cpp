@@ -1,5 +1,3 @@
-#include "data/dataset/labels.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -179,14 +177,12 @@ class Classes {
       meaning_.classes = *list;
     else
       order_names();
-    std::unordered_map<std::string_view, int> ids;
-    for (const std::string& name : meaning_.classes)
-      ids.emplace(name, static_cast<int>(&name - meaning_.classes.data()));
+    const Lines ids(meaning_.classes);
     for (const std::vector<std::string>& names : names_) {
       std::vector<int>& own = meaning_.ids.emplace_back();
-      for (const std::string& name : names) own.push_back(ids.at(name));
+      for (const std::string& name : names) own.push_back(ids.of(name));
     }
-    tell_spare_lines();
+    report_spare_lines();
     return std::move(meaning_);
   }
 
@@ -301,10 +297,10 @@ class Classes {
     std::ranges::sort(meaning_.classes, {}, [&](const std::string& name) {
       return has_own_numbers ? numbers.at(name) : class_number(name);
     });
-    if (!has_own_numbers) tell_numbers();
+    if (!has_own_numbers) report_numbers();
   }
 
-  void tell_numbers() {
+  void report_numbers() {
     const std::size_t count = meaning_.classes.size();
     if (count == 0 || meaning_.classes.back() == std::to_string(count - 1)) return;
     meaning_.note = "the labels are numbers without names, " + meaning_.classes.front() + " to " +
@@ -315,7 +311,7 @@ class Classes {
   }
 
   // A line too many, such as a header, moves all names behind it: the last ones have no image then.
-  void tell_spare_lines() {
+  void report_spare_lines() {
     const auto part = std::ranges::find_if(parts_, [](auto* one) { return one->are_lines; });
     int highest = -1;
     for (const std::vector<int>& ids : meaning_.ids)
@@ -392,15 +388,6 @@ LabelMeaning meaning_of(const LabelParts& parts, int first) {
 
 namespace {
 
-// By id: whether images have the class.
-std::vector<bool> used_classes(const Dataset& set) {
-  std::vector<bool> is_used(set.classes.size());
-  for (std::size_t i = 0; i < set.samples.size(); ++i)
-    set.for_each_class(set.samples.label(i),
-                       [&](int id) { is_used[static_cast<std::size_t>(id)] = true; });
-  return is_used;
-}
-
 // Gives the classes new ids, by their old ones; below 0 are those that no image has.
 void renumber(const std::vector<int>& new_ids, Dataset& set) {
   for (std::vector<int>& ids : set.labels.sets) {
@@ -431,7 +418,7 @@ void apply(const LabelMeaning& meaning, std::size_t part, std::optional<int> fir
   std::erase(set.notes, set.found.note);
   found.ids = ids;
   found.note = meaning.note;
-  if (!found.note.empty()) set.notes.push_back(found.note);
+  set.add_note(found.note);
   set.found = std::move(found);
 }
 
@@ -449,9 +436,9 @@ FoundLabels found_labels(const Dataset& set) {
   FoundLabels found = set.found;
   found.where = set.name + " '" + set.root.string() + "'";
   if (!found.labels.empty()) return found;
-  const std::vector<bool> is_used = used_classes(set);
-  for (std::size_t id = 0; id < is_used.size(); ++id) {
-    if (!is_used[id]) continue;
+  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
+  for (std::size_t id = 0; id < counts.size(); ++id) {
+    if (counts[id] == 0) continue;
     found.labels.push_back({.text = set.classes[id]});
     found.ids.push_back(static_cast<int>(id));
   }
@@ -460,9 +447,17 @@ FoundLabels found_labels(const Dataset& set) {
   return found;
 }
 
-void decide_labels(Dataset& set, std::optional<int> first_label, bool is_part) {
-  const std::optional<int> first = first_number({&set.found}, first_label, is_part);
-  apply(meaning_of({&set.found}, first.value_or(0)), 0, first, set.found, set);
+void decide_labels(const DatasetContext& context, Dataset& set) {
+  const bool are_names = set.found.labels.empty();
+  if (are_names && context.records.classes_file.empty()) return;
+  FoundLabels found = found_labels(set);
+  if (are_names) read_given_names(context, found);
+  const std::optional<int> first =
+      first_number({&found}, context.records.first_label, context.is_part);
+  if (are_names && !set.labeled())
+    set.found = std::move(found);
+  else
+    apply(meaning_of({&found}, first.value_or(0)), 0, first, found, set);
 }
 
 void decide_labels(Dataset& train, Dataset& valid, std::optional<int> first_label) {
@@ -474,10 +469,8 @@ void decide_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> val
                    Dataset& valid) {
   LabelParts leaders, others, all;
   for (FoundLabels& found : trains)
-    if (!train.is_stream()) leaders.push_back(&found);
-  for (FoundLabels& found : valids) others.push_back(&found);
-  all = leaders;
-  all.insert(all.end(), others.begin(), others.end());
+    if (!train.is_stream()) all.push_back(leaders.emplace_back(&found));
+  for (FoundLabels& found : valids) all.push_back(others.emplace_back(&found));
   const std::optional<int> first = first_number(all, first_label);
   if (train.is_stream()) {
     apply(meaning_of(others, first.value_or(0)), rank, first, valids[rank], valid);
@@ -494,14 +487,9 @@ void decide_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> val
 }
 
 void map_classes(const Dataset& train, Dataset& valid) {
-  std::unordered_map<std::string_view, int> train_ids;
-  for (const std::string& name : train.classes)
-    train_ids.emplace(name, static_cast<int>(&name - train.classes.data()));
-  std::vector<int> new_ids(valid.classes.size(), -1);
-  for (std::size_t id = 0; id < valid.classes.size(); ++id) {
-    const auto found = train_ids.find(valid.classes[id]);
-    if (found != train_ids.end()) new_ids[id] = found->second;
-  }
+  const Lines train_ids(train.classes);
+  std::vector<int> new_ids;
+  for (const std::string& name : valid.classes) new_ids.push_back(train_ids.of(name));
   std::vector<std::string> lacking;
   std::vector<bool> is_named(valid.classes.size(), false);
   const auto require_known = [&](int id) {
@@ -526,8 +514,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
   valid.found = {};
 }
 
-void read_given_names(const DatasetContext& context, Dataset& set) {
-  FoundLabels& found = set.found;
+void read_given_names(const DatasetContext& context, FoundLabels& found) {
   found.where = context.name + " '" + context.root.string() + "'";
   const fs::path given = context.records.classes_file;
   const fs::path beside = path_beside(context, kClassesName);
@@ -538,15 +525,6 @@ void read_given_names(const DatasetContext& context, Dataset& set) {
     found.named_by = kClassesName;
     found.names = read_class_lines(beside, found.named_by, context);
   }
-}
-
-void order_by_given_names(const DatasetContext& context, Dataset& set) {
-  FoundLabels found = found_labels(set);
-  read_given_names(context, set);
-  found.names = set.found.names;
-  found.named_by = set.found.named_by;
-  found.where = set.found.where;
-  if (set.labeled()) apply(meaning_of({&found}, 0), 0, {}, found, set);
 }
 
 void require_task(const RecordOptions& records, Dataset& set) {

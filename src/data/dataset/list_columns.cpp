@@ -5,7 +5,6 @@
 
 #include "base/names.h"
 #include "base/text.h"
-#include "data/dataset/labels.h"
 
 namespace kiln {
 namespace {
@@ -82,9 +81,8 @@ bool ListColumns::is_given(ListField field) const {
   return std::ranges::any_of(given_, [&](const auto& pair) { return pair.first == key; });
 }
 
-std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
-    const std::vector<std::string>& columns) {
-  std::array<std::size_t, kNumListFields> places{};
+std::optional<ListPlaces> ListColumns::places(const std::vector<std::string>& columns) {
+  ListPlaces places{};
   places.fill(kNoColumn);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::optional<ListField> field = field_of(columns[i]);
@@ -117,9 +115,8 @@ void ListColumns::refuse_second_label(const std::string& label, const std::strin
                    "choose one with --columns label=NAME");
 }
 
-std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers(
-    std::size_t num_columns) {
-  std::array<std::size_t, kNumListFields> places{};
+std::optional<ListPlaces> ListColumns::numbers(std::size_t num_columns) {
+  ListPlaces places{};
   places.fill(kNoColumn);
   std::vector<bool> is_there(given_.size());
   for (std::size_t i = 0; i < given_.size(); ++i) {
@@ -151,6 +148,11 @@ std::optional<ListedSet> listed_set(std::string_view word) {
       kSetNames, [&](const auto& names) { return std::ranges::count(names, word) > 0; });
   if (known == kSetNames.end()) return std::nullopt;
   return static_cast<ListedSet>(known - kSetNames.begin());
+}
+
+bool is_wanted(const RecordOptions& records, ListedSet set) {
+  return records.list_sets.empty() || set == ListedSet::kNone ||
+         std::ranges::count(records.list_sets, set_name(set)) > 0;
 }
 
 RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets) {

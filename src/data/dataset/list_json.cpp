@@ -52,19 +52,6 @@ std::string labels_of(const json& value, const std::string& key) {
   return text.empty() && !value.is_null() ? std::string(kNoListedLabels) : text;
 }
 
-// The texts of a row, which a ListedRow refers to.
-struct RowTexts {
-  std::array<std::string, kNumListFields> texts;
-
-  std::string& operator[](ListField field) { return texts[static_cast<std::size_t>(field)]; }
-  void add_to(ListRows& rows, int line) const {
-    ListedRow row{.line = line};
-    for (std::size_t i = 0; i < texts.size(); ++i)
-      if (!texts[i].empty()) row.fields[i] = texts[i];
-    rows.add(row);
-  }
-};
-
 constexpr std::string_view kMetadata = "-metadata";
 
 // What SageMaker says about an attribute; nullptr: nothing.
@@ -74,8 +61,8 @@ const json* metadata_of(const json& object, const std::string& attribute) {
 }
 
 // The fields of an object, by their keys, without a label that metadata explain.
-RowTexts fields_of(const json& object, ListColumns& columns, OtherColumns& others) {
-  RowTexts row;
+ListedRow fields_of(const json& object, ListColumns& columns, OtherColumns& others) {
+  ListedRow row;
   std::array<const std::string*, kNumListFields> keys{};
   for (const auto& [key, value] : object.items()) {
     const std::optional<ListField> field = columns.field_of(key);
@@ -89,7 +76,7 @@ RowTexts fields_of(const json& object, ListColumns& columns, OtherColumns& other
                      "\", which mean the same: choose one with --columns");
     keys[place] = &key;
     const json* inner = value.is_object() ? member_of(value, "choices") : nullptr;  // Label Studio
-    row.texts[place] =
+    row.fields[place] =
         (*field == ListField::kLabel ? labels_of : text_of)(inner == nullptr ? value : *inner, key);
   }
   if (const std::string* label = keys[static_cast<std::size_t>(ListField::kLabel)])
@@ -112,7 +99,7 @@ std::string named_labels(const json& numbers, const json& names) {
 // SageMaker's augmented manifest: the label attribute is the one with metadata beside it, of
 // several the one with the name of a label.
 // https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html
-void take_manifest_label(const json& object, ListColumns& columns, RowTexts& row) {
+void read_manifest_label(const json& object, ListColumns& columns, ListedRow& row) {
   const auto is_label = [&](const std::string& attribute) {
     return columns.field_of(attribute) == ListField::kLabel;
   };
@@ -148,7 +135,7 @@ void take_manifest_label(const json& object, ListColumns& columns, RowTexts& row
 
 // https://labelstud.io/guide/export: a task with its data, and the choices of its annotators.
 // Those of one question, by its name ("from_name"): --columns label=NAME chooses it.
-void take_task(const json& task, ListRows& rows, RowTexts& row) {
+void read_task(const json& task, ListRows& rows, ListedRow& row) {
   ListColumns& columns = rows.columns;
   row = fields_of(*member_of(task, "data"), columns, rows.other_columns);
   const bool is_chosen = columns.is_given(ListField::kLabel);
@@ -186,17 +173,19 @@ void take_task(const json& task, ListRows& rows, RowTexts& row) {
   }
 }
 
-void take_object(const json& object, int line, ListRows& rows) {
+void read_object(const json& object, int line, ListRows& rows) {
   try {
     if (!object.is_object()) throw RowFault("is " + json_kind(object) + " instead of an object");
-    RowTexts row;
+    ListedRow row;
     if (const json* data = member_of(object, "data"); data != nullptr && data->is_object()) {
-      take_task(object, rows, row);
+      read_task(object, rows, row);
     } else {
       row = fields_of(object, rows.columns, rows.other_columns);
-      if (row[ListField::kLabel].empty()) take_manifest_label(object, rows.columns, row);
+      if (row[ListField::kLabel].empty()) read_manifest_label(object, rows.columns, row);
     }
-    row.add_to(rows, line);
+    row.line = line;
+    row.has_label = !row[ListField::kLabel].empty();
+    rows.add(row);
   } catch (const RowFault& fault) {
     rows.fault(line, fault.what());
   }
@@ -207,7 +196,7 @@ void read_lines(std::string_view text, ListRows& rows) {
     const std::string_view line = take_line(text);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
-      take_object(parse_json(line, RepeatedKeys::kRefused), number, rows);
+      read_object(parse_json(line, RepeatedKeys::kRefused), number, rows);
     } catch (const JsonFault& fault) {
       rows.fault(number, fault.what());
     }
@@ -237,7 +226,7 @@ void read_elements(std::string text, ListRows& rows) {
   rows.unit = "entry";
   int number = 0;
   parse_json_lists("{\"\":" + std::move(text) + "}",
-                   [&](const std::string&, const json& row) { take_object(row, ++number, rows); });
+                   [&](const std::string&, const json& row) { read_object(row, ++number, rows); });
 }
 
 // Whether the first line is a whole object, and others follow.
@@ -276,31 +265,14 @@ void read_json_list(ListRows& rows) {
   }
 }
 
-namespace {
-
-// A folder in which one JSON file is known, which may lie elsewhere.
-class OneJsonFile final : public FolderFiles {
- public:
-  OneJsonFile(const DatasetContext& folder, std::string file)
-      : FolderFiles(folder), file_(std::move(file)) {}
-  std::vector<std::string> json_names() const override { return {file_}; }
-
- private:
-  std::string file_;
-};
-
-}  // namespace
-
-std::optional<Dataset> read_coco_list(const DatasetContext& context, const std::string& folder) {
+std::optional<Listing> list_coco_file(const DatasetContext& context, const std::string& folder) {
   DatasetContext inside = context;
   inside.root = folder;
+  const std::string file = std::filesystem::absolute(context.root).string();
   std::vector<std::string> notes;
-  std::optional<Dataset> set = read_coco(
-      inside, OneJsonFile(inside, std::filesystem::absolute(context.root).string()), notes);
-  if (!set) return set;
-  set->root = context.root;
-  set->folder = folder;
-  return set;
+  std::optional<Listing> listing = list_coco(inside, ListedFiles(inside), {file}, notes);
+  if (listing) listing->set.folder = folder;
+  return listing;
 }
 
 }  // namespace kiln

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "data/dataset/label_list.h"
 #include "data/image/image.h"
+#include "modules/parquet/module.h"
 
 namespace kiln {
 namespace {
@@ -176,9 +177,12 @@ class Rows {
 
   void add(const Texts& texts, int number) {
     ListedRow row{.line = number};
-    if (!set_.empty()) row[ListField::kSet] = set_;
-    for (std::size_t i = 0; i < fields_.size(); ++i)
-      if (texts[i]) row[fields_[i]] = *texts[i];
+    row[ListField::kSet] = set_;
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      if (!texts[i]) continue;
+      row[fields_[i]] = *texts[i];
+      row.has_label = row.has_label || fields_[i] == ListField::kLabel;
+    }
     for (std::size_t i = 0; i < unread_.size(); ++i)
       if (const std::optional<std::string>& text = texts[fields_.size() + i])
         rows_.other_columns.see(unread_[i], *text);
@@ -188,8 +192,7 @@ class Rows {
     const ArchiveMember member{
         .offset = spool_->size(), .stored_size = bytes.size(), .size = bytes.size()};
     spool_->append(bytes);
-    const std::string extension = extension_of(image_kind(bytes));
-    row[ListField::kPath] = extension;
+    row[ListField::kPath] = extension_of(image_kind(bytes));
     row.member = &member;
     rows_.add(row);
   }
@@ -219,7 +222,7 @@ void read_parquet_list(ListRows& rows) {
       of_file.read();
       images = of_file.images() + std::string(kBytes);
     });
-  if (spool) rows.embed(spool->take(), images);
+  if (spool) rows.set.archives.push_back({images, spool->take()});
 }
 
 OpenFile images_in_parquet(const DatasetContext& context, const std::string& column) {

@@ -8,8 +8,6 @@
 namespace kiln {
 namespace {
 
-using Places = std::array<std::size_t, kNumListFields>;
-
 // Calls `visit` with each line that is not blank, without its end, and its number.
 template <typename Visit>
 void for_each_line(std::string_view text, Visit&& visit) {
@@ -29,8 +27,8 @@ char separator_of(std::string_view text) {
 
 // The columns of a table whose first line names none: an image file and its label. Throws RowFault
 // if it is not so plain.
-Places guessed_places(const std::vector<std::string>& first) {
-  Places places;
+ListPlaces guessed_places(const std::vector<std::string>& first) {
+  ListPlaces places;
   places.fill(kNoColumn);
   const std::size_t path = !first.empty() && has_image_extension(first[0]) ? 0 : 1;
   if (first.size() > 2 || path >= first.size() || !has_image_extension(first[path]))
@@ -55,7 +53,7 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
     }
   };
   if (!next()) return;
-  std::optional<Places> places = rows.columns.numbers(fields.size());
+  std::optional<ListPlaces> places = rows.columns.numbers(fields.size());
   bool is_row = places.has_value();
   if (!is_row) {
     places = rows.columns.places(fields);
@@ -75,6 +73,7 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
     ListedRow row{.line = reader.line()};
     for (std::size_t field = 0; field < kNumListFields; ++field)
       if ((*places)[field] < num_columns) row.fields[field] = fields[(*places)[field]];
+    row.has_label = (*places)[static_cast<std::size_t>(ListField::kLabel)] < num_columns;
     for (std::size_t i = 0; i < names.size(); ++i)
       if (std::ranges::count(*places, i) == 0) rows.other_columns.see(names[i], fields[i]);
     rows.add(row);
@@ -101,7 +100,7 @@ void read_mxnet_list(ListRows& rows) {
       return rows.fault(number,
                         "has several labels, which may be numbers of classes or a 0 or 1 for each: "
                         "give a list that ends in .csv or .jsonl, for --task multi-label");
-    ListedRow row{.line = number};
+    ListedRow row{.line = number, .has_label = true};
     row[ListField::kPath] = line.substr(path + 1);
     row[ListField::kLabel] = without_zero_fraction(label);  // im2rec writes 3.000000
     rows.add(row);
@@ -117,9 +116,9 @@ void read_plain_list(ListRows& rows) {
   for_each_line(text, [&](std::string_view line, int number) {
     line = line.substr(0, line.find_last_not_of(" \t") + 1);
     const std::size_t blank = has_image_extension(line) ? line.npos : line.find_last_of(" \t");
-    ListedRow row{.line = number};
+    ListedRow row{.line = number, .has_label = blank != line.npos};
     row[ListField::kPath] = line.substr(0, line.find_last_not_of(" \t", blank) + 1);
-    if (blank != line.npos) row[ListField::kLabel] = line.substr(blank + 1);
+    if (row.has_label) row[ListField::kLabel] = line.substr(blank + 1);
     rows.add(row);
   });
 }

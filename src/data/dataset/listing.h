@@ -1,6 +1,6 @@
 // How datasets are read: the files of folders, archives and record files, label files, and the
 // readers behind read_dataset() (dataset.h), with what they share. Labels stay as they stand in the
-// data; what they mean is decided after it (labels.h). Readers throw Error kInvalidDataset.
+// data; what they mean is decided after it (dataset.h). Readers throw Error kInvalidDataset.
 #pragma once
 
 #include <array>
@@ -25,14 +25,37 @@
 
 namespace kiln {
 
+struct ParquetModule;
+
+// Where a dataset is, and what is read of it.
+struct DatasetContext {
+  std::filesystem::path root;
+  std::string name;  // "Training dataset"
+  // Also read images next to and below class folders, without labels.
+  bool every_image = false;
+  bool is_for_training = false;  // as read_labeled() sets it
+  // One of two sets, or a rank's part: its labels are decided again together with the others.
+  bool is_part = false;
+  RecordOptions records = {};
+  // The bytes, if the root is a stream that has been read to its end; several tars may follow one
+  // another in them.
+  std::filesystem::path contents = {};
+
+  // "Training dataset 'PATH': `text`".
+  [[noreturn]] void fail(const std::string& text,
+                         ErrorCode code = ErrorCode::kInvalidDataset) const {
+    throw Error(code, name + " '" + root.string() + "': " + text);
+  }
+};
+
 // ---- files, defined in folder_entries.cpp ----
 
 // An entry as the folder itself describes it: entries are not opened, and only links are resolved.
 struct FolderEntry {
-  // kLost: a broken or circular link. kOther: pipes, devices, sockets.
-  enum class Kind { kFile, kFolder, kLost, kOther };
   std::string_view name;
-  Kind kind = Kind::kOther;  // of the target, for a link
+  // Of a link, that of its target: `regular`, `directory`, `not_found` for a broken or circular
+  // link, `unknown` for pipes, devices and sockets.
+  std::filesystem::file_type type = std::filesystem::file_type::unknown;
   bool may_be_link = false;  // false: definitely not a link
 };
 
@@ -99,16 +122,12 @@ inline constexpr auto kSetWords =
 // The list of supported extensions, for the end of an error message.
 std::string image_names_advice();
 
-// What a folder or archive holds beside its images: counted, and the first of each kind named, so
-// that nothing is left out in silence.
-
-// Below, `prefix` completes the names in a folder or archive.
-
 // How many names there are, and the first few of them.
 class FewNames {
  public:
   void add(std::string name);
-  void add_all(const std::string& prefix, const FewNames& inside);
+  // `prefix` completes the names.
+  void add_all(const FewNames& inside, const std::string& prefix);
 
   std::size_t count() const { return count_; }
   // "'a', 'b', …".
@@ -119,28 +138,12 @@ class FewNames {
   std::vector<std::string> names_;
 };
 
-// Files that are no images by their names.
-class OtherFiles {
- public:
-  void add(std::string_view path);
-  void add(const std::string& prefix, const OtherFiles& inside);
-  // Forgets those that are not photos or videos.
-  void keep_pictures() { groups_.erase(nullptr); }
-
-  // "3 files are HEIC photos, which Kiln does not read; convert them with `heif-convert`: 'a.HEIC',
-  // …" for each kind, then the files of other kinds.
-  std::vector<std::string> notes() const;
-  // Why there are no images: "no images", or the notes of photos and videos that are there instead.
-  std::string instead_of_images() const;
-
- private:
-  std::map<const UnreadKind*, FewNames> groups_;  // nullptr: any other kind
-};
-
+// What a folder or archive holds beside its images: counted, and the first of each kind named, so
+// that nothing is left out in silence. Defined in notes.cpp.
 class LeftOut {
  public:
   // In the order of the notes.
-  enum class Kind {
+  enum class Reason {
     kLoop,
     kBrokenLink,
     kLinkOutside,
@@ -159,21 +162,28 @@ class LeftOut {
     kUnlisted,
     kHiddenImage,
     kDevice,
-    kNumKinds
+    kUnread,  // photos and videos that Kiln does not read, by their names
+    kOther    // other files that are no images by their names
   };
 
-  void add(Kind kind, std::string name);
-  const FewNames& of(Kind kind) const { return kinds_[static_cast<std::size_t>(kind)]; }
-  void add_all(const LeftOut& other, const std::string& prefix);
+  void add(Reason why, std::string name);
+  // For kUnread or kOther.
+  void add_file(std::string_view path);
+  // `prefix` completes the names.
+  void add_all(const LeftOut& inside, const std::string& prefix);
+  void forget(Reason why);
+  FewNames of(Reason why) const;
 
-  // A sentence without a full stop for each kind, "2 links are broken …: 'a', 'b'", and then the
-  // notes of other_files.
-  std::vector<std::string> notes() const;
-
-  OtherFiles other_files;
+  // A sentence without a full stop for each of the reasons from `first` to `last`: "2 links are
+  // broken …: 'a', 'b'", "3 files are HEIC photos, which Kiln does not read; convert them with
+  // `heif-convert`: 'a.HEIC', …".
+  std::vector<std::string> notes(Reason first = Reason::kLoop, Reason last = Reason::kOther) const;
+  // Why there are no images: "no images", or the notes of photos and videos that are there instead.
+  std::string instead_of_images() const;
 
  private:
-  std::array<FewNames, static_cast<std::size_t>(Kind::kNumKinds)> kinds_;
+  // The kind is that of kUnread.
+  std::map<std::pair<Reason, const UnreadKind*>, FewNames> groups_;
 };
 
 // ---- label files, defined in label_files.cpp ----
@@ -200,17 +210,6 @@ class LabelFault : public std::runtime_error {
 // LabelFault if that is empty, too long, or more than a line.
 std::string label_in(std::string_view file_name, std::string_view text);
 
-// What a set's label files say about one of its images.
-struct ImageLabel {
-  enum class Kind {
-    kNone,             // its key has no label file
-    kGiven,            // `label`
-    kBesidePhotograph  // another image of its key is the photograph
-  };
-  Kind kind = Kind::kNone;
-  int label = -1;  // index into LabelFiles::labels()
-};
-
 // Collects the label files of a set, and then answers for its images.
 class LabelFiles {
  public:
@@ -223,8 +222,12 @@ class LabelFiles {
   // The label of the image's own file, X.cls for X.jpg; nullptr if there is none so far.
   const std::string* own_label(std::string_view image) const;
 
+  // Of an image: another one of its key is the photograph.
+  static constexpr int kBesidePhotograph = -2;
   struct Match {
-    std::vector<ImageLabel> images;  // in their order
+    // In the order of the images: an index into labels(), kBesidePhotograph, or -1, which is no
+    // label.
+    std::vector<int> images;
     std::vector<std::string> spare;  // names of the label files that no image has
   };
   // `images` are all of the set. Throws LabelFault, naming both files, if two label files claim one
@@ -239,7 +242,6 @@ class LabelFiles {
 
   static constexpr std::size_t kNoFile = -1;
   std::size_t file_named(std::string_view stem) const;
-  void require_agreement(std::string_view image, std::size_t own, std::size_t other) const;
 
   std::vector<File> files_;
   std::unordered_map<std::string, std::size_t> by_name_;  // without the extension
@@ -248,35 +250,101 @@ class LabelFiles {
   std::vector<std::string> labels_;
 };
 
-// ---- readers ----
+// ---- what labels mean, defined in labels.cpp ----
 
-struct DatasetContext {
-  std::filesystem::path root;
-  std::string name;  // "Training dataset"
-  // Also read images next to and below class folders, without labels.
-  bool every_image = false;
-  bool is_for_training = false;  // as read_labeled() sets it
-  // One of two sets, or a rank's part: its labels are decided again together with the others.
-  bool is_part = false;
-  RecordOptions records = {};
-  // The bytes, if the root is a stream that has been read to its end; several tars may follow one
-  // another in them.
-  std::filesystem::path contents = {};
+// Combinations of classes, each with the label that stands for it.
+class LabelSets {
+ public:
+  // `ids` in any order, also repeated.
+  int label_of(std::vector<int> ids);
+  const std::vector<std::vector<int>>& sets() const { return sets_; }
 
-  // "Training dataset 'PATH': `text`".
-  [[noreturn]] void fail(const std::string& text,
-                         ErrorCode code = ErrorCode::kInvalidDataset) const {
-    throw Error(code, name + " '" + root.string() + "': " + text);
-  }
+ private:
+  std::map<std::vector<int>, int> labels_;
+  std::vector<std::vector<int>> sets_;
 };
+
+struct LabelMeaning {
+  std::vector<std::string> classes;   // by id
+  std::vector<std::vector<int>> ids;  // of each part's labels
+  std::string note;                   // empty: nothing to say
+};
+
+using LabelParts = std::vector<FoundLabels*>;
+
+// Decides which labels are numbers of given classes (are_lines), and returns the number of the
+// first class: --first-label, if given, or the only one that all numbers of both sets suit. Empty:
+// there are no such numbers. Where 0 and 1 both suit, that is an error, unless `is_part`: the
+// labels are decided again with others, and 0 stands until then. Throws Error kInvalidDataset, as
+// meaning_of() does, naming both sides.
+std::optional<int> first_number(const LabelParts& parts, std::optional<int> given,
+                                bool is_part = false);
+
+// The classes of one dataset, of which `parts` may be on several ranks, after first_number().
+LabelMeaning meaning_of(const LabelParts& parts, int first);
+
+// Decides the labels of one set that was just read, whose samples have indices into found.labels,
+// or ids in the order of its classes, which becomes that of --classes. Names that are not in that
+// file are an error.
+void decide_labels(const DatasetContext& context, Dataset& set);
+// Sets the names in `found`: those of --classes, or of classes.txt in the root, if there are any.
+void read_given_names(const DatasetContext& context, FoundLabels& found);
+// Where a dataset has one class for each image: as --task says.
+void require_task(const RecordOptions& records, Dataset& set);
+// "a, b, …": the first ten.
+std::string few_of(std::vector<std::string> names);
+
+// ---- listings ----
 
 // read_dataset() and read_labeled_dataset() of the root.
 Dataset read_of_any_kind(const DatasetContext& context);
 Dataset read_labeled(DatasetContext context);
 
-// Reads class folders one level deep. If there are none, or with `every_image`: every image at any
-// depth, of which only those exactly one level deep have their folder as label.
-Dataset read_folders(const DatasetContext& context);
+// What a reader finds, before labels mean anything: a whole source, or one of several files.
+struct Listing {
+  // Names, places of bytes, sets, groups, weights, and in set.found the labels as they stand, which
+  // the samples' labels are indices into; with --task multi-label, indices into set.labels.sets of
+  // such. Without them, set.classes are names, and the samples' labels are ids. The root, the name
+  // and the schema need not be set.
+  Dataset set = {};
+  SampleTable others = {};                // of an archive, until they have given the images labels
+  std::vector<std::string> classes = {};  // the lines of an archive's own kClassesName
+  std::string unread_labels = {};         // names_of_unread_labels()
+  LeftOut left_out = {};
+};
+
+// The images of `files`, which are relative to the root and in order, as one listing; those of
+// several are named below them. `given` has the names that labels may have.
+Listing merge_listings(const DatasetContext& context, const std::vector<std::string>& files,
+                       std::vector<Listing> listings, FoundLabels given);
+
+// Gives the images of an archive or folder the labels of their label files, and leaves out those
+// that are beside a photograph. Throws LabelFault.
+void label_by_files(const LabelFiles& labels, Listing& listing);
+
+// Class folders one level deep. If there are none, or with `every_image`: every image at any depth,
+// of which only those exactly one level deep have their folder as label; where there are label
+// files, these have the labels.
+Listing list_folders(const DatasetContext& context);
+
+// Archives, which are relative to the root and in order; "" is the root itself. An archive of an
+// ImageDirectory or COCO folder is read by its list; it must be the only one. Where there are label
+// files, these give an image's class as a number, a line of `classes.txt` next to the shards, or a
+// name. Otherwise the class is the image's folder, one level below the path that all images share.
+// Without classes, or with `every_image`: every image, in the order of the archives; images without
+// a class have no label.
+Listing list_archives(const DatasetContext& context, const std::vector<std::string>& archives);
+
+// Record files: TFRecord and RecordIO, possibly compressed, told apart by their first bytes.
+// `files` are as in list_archives(). The name of a class is the one in the records, or else the one
+// for its number in a file of names (--classes, or `classes.txt` next to the files), or else its
+// number. Labels below 0 count as no label; of several labels the first one counts, as a note says,
+// but with several classes for each image, such records are refused. A record with a wrong checksum
+// is a bad image, whatever it contains.
+Listing list_records(const DatasetContext& context, const std::vector<std::string>& files);
+
+// The list `context.root`, or the Parquet files in it. Defined in label_list.cpp.
+Listing list_rows(const DatasetContext& context);
 
 // The first text files that have the names of images, as far as some of the images show; empty: few
 // images have one. `prefix` completes the names; `is_file`: whether there is a file of this name.
@@ -284,20 +352,12 @@ std::string names_of_unread_labels(const SampleTable& images, const std::string&
                                    const std::function<bool(const std::string& name)>& is_file);
 // Notes such files, which probably have the labels that folders were taken for. For training,
 // folders that are consecutive numbers or dates are no classes then, unless --classes names them.
-void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set);
+void report_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set);
 
-// What the folders are that were taken for classes, in a folder or an archive, by their names.
-// Names that label files or --classes give are classes.
-enum class FolderMeaning {
-  kClasses,
-  kSets,            // alike but for the words of sets, or of what lies beside images, such as masks
-  kParts,           // alike but for a number
-  kClassesAndSets,  // among others, "test" and "val"
-  kClassesAndSet    // one of those alone
-};
-FolderMeaning meaning_of_folders(const Dataset& set);
-// Empty for classes.
-std::string note_of_folders(const Dataset& set);
+// Notes folders that were taken for classes, in a folder or an archive, but have the names of sets
+// or parts of a dataset. Where those are sets, they are refused for training. Names that label
+// files or --classes give are classes.
+void add_note_of_folders(const DatasetContext& context, Dataset& set);
 
 // Why images of a list cannot be used ("is missing"), by position.
 using ListFaults = std::map<std::size_t, std::string>;
@@ -306,59 +366,31 @@ using ListFaults = std::map<std::size_t, std::string>;
 // folder, or of a folder inside an archive. Names are relative to the folder.
 class ListedFiles {
  public:
-  using NameVisit = std::function<void(const std::string& name)>;
+  explicit ListedFiles(const DatasetContext& context) : root_(context.root) {}
+  // `base` is the folder in the archive that is listed, with a trailing slash; empty: all of it.
+  // The listing must outlive the object.
+  ListedFiles(const Listing& archive, std::string_view base);
 
-  virtual ~ListedFiles() = default;
-
-  virtual bool holds(std::string_view name) const = 0;
+  bool holds(std::string_view name) const;
   // *.json directly in the folder, sorted, without those of a shard's images (`000.json` next to
   // `000.jpg`).
-  virtual std::vector<std::string> json_names() const = 0;
+  std::vector<std::string> json_names() const;
   // Throws std::system_error; ImageFault for a damaged archive.
-  virtual std::string first_bytes(const std::string& name, std::size_t count) const = 0;
+  std::string first_bytes(const std::string& name, std::size_t count) const;
   // The whole text, without a byte-order mark. Throws as first_bytes() does, and std::length_error
   // if it is longer than `max_bytes`.
-  virtual std::string read_text(const std::string& name, std::uint64_t max_bytes) const = 0;
-  // Finds the images of the set, which are as in the list.
-  virtual ListFaults find_images(Dataset& set) const = 0;
-  // Calls `visit` with the other images, in no order.
-  virtual void for_each_unlisted(const Dataset& set, const NameVisit& visit) const = 0;
-};
-
-class FolderFiles : public ListedFiles {
- public:
-  explicit FolderFiles(const DatasetContext& context) : context_(context) {}
-  bool holds(std::string_view name) const override;
-  std::vector<std::string> json_names() const override;
-  std::string first_bytes(const std::string& name, std::size_t count) const override;
-  std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
-  ListFaults find_images(Dataset& set) const override;
-  // Goes through all folders, also those behind links that lead out of the root, once.
-  void for_each_unlisted(const Dataset& set, const NameVisit& visit) const override;
-
- private:
-  const DatasetContext& context_;
-};
-
-struct Listing;
-
-// `base` is the folder in the archive, with a trailing slash; empty: all of it. The listing must
-// outlive the object. find_images() opens the archive for the set, as `archive`.
-class ArchiveFiles final : public ListedFiles {
- public:
-  ArchiveFiles(const Listing& listing, std::string_view base, std::string archive);
-  bool holds(std::string_view name) const override { return find(name) != nullptr; }
-  std::vector<std::string> json_names() const override;
-  std::string first_bytes(const std::string& name, std::size_t count) const override;
-  std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
-  ListFaults find_images(Dataset& set) const override;
-  void for_each_unlisted(const Dataset& set, const NameVisit& visit) const override;
+  std::string read_text(const std::string& name, std::uint64_t max_bytes) const;
+  // Finds the images of the set, which are as in the list, and opens the archive for it.
+  ListFaults find_images(Dataset& set) const;
+  // The other images, sorted. Goes through all folders, also those behind links that lead out of
+  // the root, once.
+  std::vector<std::string> unlisted(const SampleTable& samples) const;
 
  private:
   const ArchiveMember* find(std::string_view name) const;
 
-  const Listing& listing_;
-  std::string archive_;
+  std::filesystem::path root_;
+  const ImageArchive* archive_ = nullptr;                                   // nullptr: a folder
   std::vector<std::pair<std::string_view, const ArchiveMember*>> members_;  // sorted by name
 };
 
@@ -374,7 +406,7 @@ std::string with_line_feeds(std::string text);
 
 // Whether there is `_meta.yaml` or `images.lst`.
 bool is_image_directory(const ListedFiles& files);
-Dataset read_image_directory(const DatasetContext& context, const ListedFiles& files);
+Listing list_image_directory(const DatasetContext& context, const ListedFiles& files);
 
 // The files named in the list of an ImageDirectory, without checking that they exist.
 std::vector<std::string> listed_files(const DatasetContext& context);
@@ -382,10 +414,11 @@ std::vector<std::string> listed_files(const DatasetContext& context);
 // The list of an ImageDirectory, in a folder or an archive, as text.
 std::string read_image_list(const Dataset& set);
 
-// Reads the *.json that contains images and annotations; empty if there is none. Other JSON files
-// that cannot be read are mentioned in `notes`. Two such files are an error, and one that begins
-// like a COCO file and cannot be read.
-std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
+// The images of the one of the JSON files `names` that contains images and annotations; empty if
+// there is none. Others that cannot be read are mentioned in `notes`. Two such files are an error,
+// and one that begins like a COCO file and cannot be read.
+std::optional<Listing> list_coco(const DatasetContext& context, const ListedFiles& files,
+                                 const std::vector<std::string>& names,
                                  std::vector<std::string>& notes);
 
 // Finds the samples among the files; the error names the first ten that are not there. `lines` (may
@@ -394,25 +427,47 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context);
 
+// ---- lists ----
+
+// Whether the file is a list by its name.
+bool is_label_list(const std::filesystem::path& file);
+// Whether the file holds a dataset by its name: an archive, a record file or a list.
+bool is_dataset_file(const std::filesystem::path& file);
+
+// The set that a word in small letters names; empty if it names none.
+std::optional<ListedSet> listed_set(std::string_view word);
+// Whether the images of a set are read; those of none are.
+bool is_wanted(const RecordOptions& records, ListedSet set);
+
+// Whether programs write such a text where a value is missing: "nan", "NA".
+bool is_missing_value(std::string_view text);
+
+// The images in a column of a Parquet file, one after the other, in an unnamed file. Throws Error
+// kInvalidDataset.
+OpenFile images_in_parquet(const DatasetContext& context, const std::string& column);
+
+// The module that reads and writes Parquet files, opened when it is first needed. Throws Error, of
+// which `remedy` is the last sentence.
+const ParquetModule& parquet_module(const std::string& remedy);
+
 // Defined in notes.cpp.
 
 // A note on written labels, and names of folders, that may be no class; empty if there are none, or
 // if classes are given.
 std::string note_of_missing_values(const Dataset& set);
 
-// Gives ids below the highest that no category has a name that no category has: "Others" as the
-// designer does or, where a category is called so, "Others (id 0)".
-void name_unused_ids(const std::vector<bool>& is_category, std::vector<std::string>& classes);
-// A note on them; empty if there are none. `file` has the categories.
-std::string note_of_unused_ids(const std::vector<bool>& is_category,
-                               const std::vector<std::string>& classes, const std::string& file);
+// Gives ids below the highest that no category has, whose names are empty, a name that no category
+// has: "Others" as the designer does or, where a category is called so, "Others (id 0)". Returns a
+// note on them; empty if there are none. `file` has the categories.
+std::string name_unused_ids(std::vector<std::string>& classes, const std::string& file);
 
 // The columns of an ImageDirectory's schema, identified by their properties.
 struct ListSchema {
   std::string image_key = "image_info";
-  std::string label_key;             // empty: no label column
-  std::vector<std::string> classes;  // by id; unused ones are named by name_unused_ids()
-  std::vector<bool> is_category;     // by id; false: an unused id
+  std::string label_key;                     // empty: no label column
+  std::vector<std::string> classes;          // by id
+  std::unordered_map<std::string, int> ids;  // of the categories; other classes are unused ids
+  std::string note;                          // on unused ids; empty: there are none
 };
 
 // Strict. `file` is the name of the schema in errors.
@@ -426,7 +481,7 @@ struct ListedImages {
   std::size_t num_repeated = 0;        // lines that name an image again, with the same label
 };
 
-// "images.lst: 2 lines repeat an image, and count once".
+// "images.lst: 2 lines repeat an image, and count once"; empty if there are none.
 std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,
                              const char* several);
 
@@ -449,14 +504,12 @@ std::string schema_text(const std::vector<std::string>& classes);
 // The line for one image, with its newline. `label` may be null.
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label);
 
-// The lines of the list `bytes` that name the images with keep[i].
-std::string kept_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
-                      const std::vector<bool>& keep, const DatasetContext& context);
+// The lines of an ImageDirectory's list that name the images with keep[i].
+std::string kept_list(const Dataset& set, const std::vector<bool>& keep);
 
-// The list `bytes` with changed images: renamed to `names`, by position, without their sizes, and
-// everything else unchanged.
-std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
-                         const std::vector<std::string>& names, const DatasetContext& context);
+// The list of an ImageDirectory with changed images: renamed to `names`, by position, without their
+// sizes, and everything else unchanged.
+std::string renamed_list(const Dataset& set, const std::vector<std::string>& names);
 
 inline constexpr std::size_t kNumSamples = 3;
 
@@ -466,54 +519,10 @@ std::string samples_text(const Dataset& set);
 // The same for given contents of these images; empty ones are left out.
 std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images);
 
-// What an archive, a record file, or a folder with label files holds, before labels mean anything.
-struct Listing {
-  OpenFile file;                     // not open: a folder
-  SampleTable images;                // in order; `label` is an index into `labels`, or -1
-  SampleTable others;                // the other files, until they have given the images labels
-  std::vector<RawLabel> labels;      // distinct
-  std::vector<std::string> classes;  // the lines of its own kClassesName; empty: there is none
-  std::vector<bool> is_damaged;      // of images without a label that are bad images; empty: none
-  std::string unread_labels;         // names_of_unread_labels()
-  LeftOut left_out;
-  std::vector<std::string> notes;
-};
-
-// Adds the images of `files`, which are relative to the root and in order, to the set, with their
-// labels as they stand in set.found, and all else as close_listings() does.
-void join_listings(const DatasetContext& context, const std::vector<std::string>& files,
-                   std::vector<Listing> listings, Dataset& set);
-// Adds the files of listings and their notes to the set. Returns what was left out.
-LeftOut close_listings(const std::vector<std::string>& files, std::vector<Listing>& listings,
-                       Dataset& set);
-// An image of one of `count` files, with its file's number.
-void add_listed(const std::vector<std::string>& files, std::size_t file, const Listing& listing,
-                std::size_t image, Sample sample, Dataset& set);
-
-// Lists an open tar or zip as the folder that unpacking it would give, without labels; `may_go_on`
-// as in list_tar(). Throws ArchiveFault if it is damaged or truncated, a path leads out of it, or a
-// name appears twice with two contents; ImageFault, std::system_error.
-Listing list_open_archive(OpenFile file, bool may_go_on = false);
-
-// A folder whose label files decide: the images of `listing`, relative to the root, get their
-// labels, and those beside a photograph are left out. Throws LabelFault.
-Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels, Listing listing);
-
-// Reads `archives`, which are relative to the root and in order; "" is the root itself. An archive
-// of an ImageDirectory or COCO folder is read by its list; it must be the only one. Where there are
-// label files (listing.h), these give an image's class as a number, a line of `classes.txt`
-// next to the shards, or a name. Otherwise the class is the image's folder, one level below the
-// path that all images share. Without classes, or with `every_image`: every image, in the order of
-// the archives; images without a class have no label.
-Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
-
-// Record files: TFRecord and RecordIO, possibly compressed, told apart by their first bytes.
-// `files` are as in read_archives(). The name of a class is the one in the records, or else the one
-// for its number in a file of names (--classes, or `classes.txt` next to the files), or else its
-// number. Labels below 0 count as no label; of several labels the first one counts, as a note says,
-// but with several classes for each image, such records are refused. A record with a wrong checksum
-// is a bad image, whatever it contains.
-Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
+// Lists a tar or zip, which is open, as the folder that unpacking it would give, without labels;
+// `may_go_on` as in list_tar(). Throws ArchiveFault if it is damaged or truncated, a path leads out
+// of it, or a name appears twice with two contents; ImageFault, std::system_error.
+Listing list_open_archive(ImageArchive archive, bool may_go_on = false);
 
 // For an image without a name, of a kind that image_kind() tells. An unknown kind gets .jpg, since
 // most images are JPEG; the decoder will report what it finds.
@@ -530,12 +539,12 @@ struct PackedFiles {
 };
 PackedFiles find_packed_files(const DatasetContext& context);
 
-// A set of these files without its images. Checks that they are one dataset: no file under two
-// names or with two extensions, of one set (not train-0.tar and val-0.tar), and numbered files,
-// such as train-00000-of-00008, below their total; notes if some are missing. Raises the limit on
-// open files, since every archive stays open and the default limit may be 1024.
-Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
-                     const std::vector<std::string>& files);
+// Checks that these files are one dataset: no file under two names or with two extensions, of one
+// set (not train-0.tar and val-0.tar), and numbered files, such as train-00000-of-00008, below
+// their total; returns a note if some are missing. Raises the limit on open files, since every
+// archive stays open and the default limit may be 1024.
+std::vector<std::string> check_packed(const DatasetContext& context, Dataset::Kind kind,
+                                      const std::vector<std::string>& files);
 
 std::filesystem::path path_of_archive(const DatasetContext& context, const std::string& archive);
 
@@ -580,19 +589,7 @@ inline constexpr std::string_view kImageDirectorySource = "ImageDirectory\n";
 std::filesystem::path path_beside(const DatasetContext& context, const char* name);
 
 // Sets is_image_directory as the kSourceName next to the files says.
-void take_source(const DatasetContext& context, Dataset& set);
-
-// Defined in labels.cpp.
-
-// Sets the names in set.found: those of --classes, or of classes.txt in the root, if there are any.
-void read_given_names(const DatasetContext& context, Dataset& set);
-// Puts the classes of a set whose labels are names into the order of --classes. Names that are not
-// in that file are an error.
-void order_by_given_names(const DatasetContext& context, Dataset& set);
-// Where a dataset has one class for each image: as --task says.
-void require_task(const RecordOptions& records, Dataset& set);
-// "a, b, …": the first ten.
-std::string few_of(std::vector<std::string> names);
+void read_source(const DatasetContext& context, Dataset& set);
 
 // Defined in dataset_files.cpp.
 

@@ -1,5 +1,3 @@
-#include "data/dataset/notes.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <regex>
@@ -9,7 +7,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "data/dataset/label_list.h"
 #include "data/dataset/listing.h"
 
 namespace kiln {
@@ -20,22 +17,14 @@ namespace fs = std::filesystem;
 constexpr const char* kUnusedName = "Others";  // the designer's, of ids without a category
 constexpr std::size_t kMaxNamed = 10;
 
-std::string note_of(const UnreadKind* kind, std::size_t count, bool is_one) {
-  const std::string files = grouped(static_cast<long long>(count)) + (is_one ? " file" : " files");
-  if (kind != nullptr)
-    return files + (is_one ? " is " : " are ") + std::string(is_one ? kind->one : kind->many) +
-           ", which Kiln does not read; " + advice_on(*kind, is_one);
-  return files + (is_one ? " does not have an image extension and is skipped"
-                         : " do not have an image extension and are skipped");
-}
-
-using Kind = LeftOut::Kind;
+using Reason = LeftOut::Reason;
 
 struct Row {
   const char *one, *many;
 };
 
-constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
+// In the order of Reason; the texts of kUnread are those of its kinds.
+constexpr std::array<Row, static_cast<std::size_t>(Reason::kOther) + 1> kRows = {{
     {"link points to a folder above it and is skipped",
      "links point to a folder above them and are skipped"},
     {"link is broken or circular and is skipped", "links are broken or circular and are skipped"},
@@ -68,6 +57,9 @@ constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
      "images are skipped because the name begins with a dot"},
     {"entry is a pipe, socket or device and is skipped",
      "entries are pipes, sockets or devices and are skipped"},
+    {},
+    {"file does not have an image extension and is skipped",
+     "files do not have an image extension and are skipped"},
 }};
 
 // Whether the names are consecutive numbers, or dates.
@@ -84,16 +76,6 @@ bool are_consecutive(const std::vector<std::string>& names) {
          *numbers.rbegin() - *numbers.begin() == std::ssize(names) - 1;
 }
 
-// The classes whose whole name is a set's.
-std::vector<std::string> set_names(const Dataset& set) {
-  std::vector<std::string> names;
-  for (const std::string& name : set.classes)
-    if (const WordOfName of_set = word_of_name(name, kSetWords);
-        !of_set.word.empty() && (of_set.rest.empty() || of_set.rest == "set"))
-      names.push_back(name);
-  return names;
-}
-
 }  // namespace
 
 // ---- what is left out ----
@@ -103,7 +85,7 @@ void FewNames::add(std::string name) {
   if (names_.size() < kMaxNamed) names_.push_back(std::move(name));
 }
 
-void FewNames::add_all(const std::string& prefix, const FewNames& inside) {
+void FewNames::add_all(const FewNames& inside, const std::string& prefix) {
   count_ += inside.count_;
   for (const std::string& name : inside.names_)
     if (names_.size() < kMaxNamed) names_.push_back(prefix + name);
@@ -113,51 +95,50 @@ std::string FewNames::quoted() const {
   return "'" + joined(names_, "', '") + "'" + (count_ > names_.size() ? ", …" : "");
 }
 
-void OtherFiles::add(std::string_view path) {
-  groups_[unread_kind_of_name(path)].add(std::string(path));
+void LeftOut::add(Reason why, std::string name) {
+  groups_[{why, nullptr}].add(std::move(name));
 }
 
-void OtherFiles::add(const std::string& prefix, const OtherFiles& inside) {
-  for (const auto& [kind, names] : inside.groups_) groups_[kind].add_all(prefix, names);
+void LeftOut::add_file(std::string_view path) {
+  const UnreadKind* kind = unread_kind_of_name(path);
+  groups_[{kind == nullptr ? Reason::kOther : Reason::kUnread, kind}].add(std::string(path));
 }
 
-std::vector<std::string> OtherFiles::notes() const {
+void LeftOut::add_all(const LeftOut& inside, const std::string& prefix) {
+  for (const auto& [group, names] : inside.groups_) groups_[group].add_all(names, prefix);
+}
+
+void LeftOut::forget(Reason why) {
+  std::erase_if(groups_, [&](const auto& group) { return group.first.first == why; });
+}
+
+FewNames LeftOut::of(Reason why) const {
+  const auto found = groups_.find({why, nullptr});
+  return found == groups_.end() ? FewNames() : found->second;
+}
+
+std::vector<std::string> LeftOut::notes(Reason first, Reason last) const {
   std::vector<std::string> notes;
-  for (const auto& [kind, names] : groups_)
-    notes.push_back(note_of(kind, names.count(), names.count() == 1) + ": " + names.quoted());
-  std::rotate(notes.begin(), notes.begin() + (groups_.contains(nullptr) ? 1 : 0), notes.end());
-  return notes;
-}
-
-std::string OtherFiles::instead_of_images() const {
-  OtherFiles pictures = *this;
-  pictures.keep_pictures();
-  return pictures.groups_.empty()
-             ? "it contains no images"
-             : "it contains no images that Kiln reads: " + joined(pictures.notes(), "; ");
-}
-
-void LeftOut::add(Kind kind, std::string name) {
-  kinds_[static_cast<std::size_t>(kind)].add(std::move(name));
-}
-
-void LeftOut::add_all(const LeftOut& other, const std::string& prefix) {
-  other_files.add(prefix, other.other_files);
-  for (std::size_t kind = 0; kind < kinds_.size(); ++kind)
-    kinds_[kind].add_all(prefix, other.kinds_[kind]);
-}
-
-std::vector<std::string> LeftOut::notes() const {
-  std::vector<std::string> notes;
-  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-    const FewNames& names = kinds_[kind];
-    if (names.count() == 0) continue;
-    notes.push_back(grouped(static_cast<long long>(names.count())) + " " +
-                    (names.count() == 1 ? kRows[kind].one : kRows[kind].many) + ": " +
+  for (const auto& [group, names] : groups_) {
+    const auto& [why, kind] = group;
+    if (why < first || why > last) continue;
+    const bool is_one = names.count() == 1;
+    const Row& row = kRows[static_cast<std::size_t>(why)];
+    const std::string text = kind == nullptr
+                                 ? std::string(is_one ? row.one : row.many)
+                                 : (is_one ? "file is " + std::string(kind->one)
+                                           : "files are " + std::string(kind->many)) +
+                                       ", which Kiln does not read; " + advice_on(*kind, is_one);
+    notes.push_back(grouped(static_cast<long long>(names.count())) + " " + text + ": " +
                     names.quoted());
   }
-  for (std::string& note : other_files.notes()) notes.push_back(std::move(note));
   return notes;
+}
+
+std::string LeftOut::instead_of_images() const {
+  const std::vector<std::string> pictures = notes(Reason::kUnread, Reason::kUnread);
+  return pictures.empty() ? "it contains no images"
+                          : "it contains no images that Kiln reads: " + joined(pictures, "; ");
 }
 
 // ---- options ----
@@ -194,9 +175,8 @@ std::string note_of_unused(const RecordOptions& records, const std::vector<const
   return without_effect(others, "the data are of the form " + joined(forms, " and "));
 }
 
-void tell_unused(const RecordOptions& records, Dataset& set) {
-  if (std::string note = note_of_unused(records, {&set}); !note.empty())
-    set.notes.push_back(std::move(note));
+void report_unused(const RecordOptions& records, Dataset& set) {
+  set.add_note(note_of_unused(records, {&set}));
 }
 
 // ---- folders that may be no classes ----
@@ -222,7 +202,7 @@ std::string names_of_unread_labels(const SampleTable& images, const std::string&
   return quoted_names(found, kNamed);
 }
 
-void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set) {
+void report_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set) {
   const bool are_named = !set.found.labels.empty() || !context.records.classes_file.empty();
   if (names.empty() || are_named || !set.labeled()) return;
   const std::string note =
@@ -235,7 +215,7 @@ void tell_unread_labels(const DatasetContext& context, const std::string& names,
   set.notes.push_back(note);
 }
 
-FolderMeaning meaning_of_folders(const Dataset& set) {
+void add_note_of_folders(const DatasetContext& context, Dataset& set) {
   // Of images, of what is known of their pixels, and of what else public datasets have.
   constexpr auto kBesideSets = std::to_array<std::string_view>(
       {"image",  "images",     "img",          "imgs",  "mask",         "masks",  "label",
@@ -247,8 +227,7 @@ FolderMeaning meaning_of_folders(const Dataset& set) {
       {"part", "fold", "batch", "split", "chunk", "shard", "subset", "images"});
   const bool has_folders =
       set.kind == Dataset::Kind::kClassFolders || set.kind == Dataset::Kind::kArchives;
-  if (!has_folders || set.classes.size() < 2 || !set.found.labels.empty())
-    return FolderMeaning::kClasses;
+  if (!has_folders || set.classes.size() < 2 || !set.found.labels.empty()) return;
   // In how many ways the names use the words, if that is all they differ in; otherwise 0.
   const auto words_in_names = [&](std::span<const std::string_view> words) {
     std::set<std::string> founds, rests;
@@ -266,29 +245,32 @@ FolderMeaning meaning_of_folders(const Dataset& set) {
   };
   std::vector<std::string_view> all(kSetWords.begin(), kSetWords.end());
   all.insert(all.end(), kBesideSets.begin(), kBesideSets.end());
-  if (words_in_names(all) > 1) return FolderMeaning::kSets;
-  if (words_in_names(kSetWords) + words_in_names(kParts) == 1) return FolderMeaning::kParts;
-  const std::vector<std::string> names = set_names(set);
+  std::vector<std::string> names;  // that are those of sets
   std::set<std::string> words;
-  for (const std::string& name : names) words.insert(word_of_name(name, kSetWords).word);
-  if (words.size() > 1) return FolderMeaning::kClassesAndSets;
+  for (const std::string& name : set.classes) {
+    const WordOfName found = word_of_name(name, kSetWords);
+    if (found.word.empty() || (!found.rest.empty() && found.rest != "set")) continue;
+    names.push_back(name);
+    words.insert(found.word);
+  }
   const bool may_be_vehicle = words.contains("train");  // beside a bus
-  return words.empty() || may_be_vehicle ? FolderMeaning::kClasses : FolderMeaning::kClassesAndSet;
-}
-
-std::string note_of_folders(const Dataset& set) {
-  const FolderMeaning meaning = meaning_of_folders(set);
-  if (meaning == FolderMeaning::kClasses) return {};
-  if (meaning == FolderMeaning::kClassesAndSets || meaning == FolderMeaning::kClassesAndSet)
-    return "folders beside those of classes have the names of sets of a dataset (" +
-           quoted_names(set_names(set), 10) +
-           "): move them out, and give the classes of each set as --train-data-path and "
-           "--valid-data-path. If they are classes, name all in --classes FILE";
-  return "the folders have the names of " +
-         std::string(meaning == FolderMeaning::kSets ? "sets" : "parts") + " of a dataset (" +
-         quoted_names(set.classes, 10) +
-         "), and not of classes: put the images into one folder for each class, or give a list "
-         "with their labels. If these are the classes, name them in --classes FILE";
+  bool are_sets = words_in_names(all) > 1;
+  if (are_sets || words_in_names(kSetWords) + words_in_names(kParts) == 1) {
+    set.notes.insert(set.notes.begin(),
+                     "the folders have the names of " + std::string(are_sets ? "sets" : "parts") +
+                         " of a dataset (" + quoted_names(set.classes, kMaxNamed) +
+                         "), and not of classes: put the images into one folder for each class, or "
+                         "give a list with their labels. If these are the classes, name them in "
+                         "--classes FILE");
+  } else if (are_sets = words.size() > 1; are_sets || (!words.empty() && !may_be_vehicle)) {
+    set.notes.insert(set.notes.begin(),
+                     "folders beside those of classes have the names of sets of a dataset (" +
+                         quoted_names(names, kMaxNamed) +
+                         "): move them out, and give the classes of each set as --train-data-path "
+                         "and --valid-data-path. If they are classes, name all in --classes FILE");
+  }
+  if (are_sets && context.is_for_training)
+    context.fail(joined(set.notes, "; ") + ".", ErrorCode::kNotLabeledDataset);
 }
 
 std::string depth_advice(const Dataset& set) {
@@ -345,41 +327,36 @@ std::string note_of_missing_values(const Dataset& set) {
          "classes with --classes FILE";
 }
 
-void name_unused_ids(const std::vector<bool>& is_category, std::vector<std::string>& classes) {
+std::string name_unused_ids(std::vector<std::string>& classes, const std::string& file) {
   const std::set<std::string> taken(classes.begin(), classes.end());
+  std::vector<std::string> ranges;
+  std::string first;
+  std::size_t count = 0, begin = 0;
   for (std::size_t id = 0; id < classes.size(); ++id) {
-    if (is_category[id]) continue;
+    if (!classes[id].empty()) {
+      begin = id + 1;
+      continue;
+    }
     classes[id] = kUnusedName;
     if (taken.contains(kUnusedName)) classes[id] += " (id " + std::to_string(id) + ")";
     while (taken.contains(classes[id])) classes[id] += "_";
-  }
-}
-
-std::string note_of_unused_ids(const std::vector<bool>& is_category,
-                               const std::vector<std::string>& classes, const std::string& file) {
-  std::vector<std::string> ranges;
-  std::size_t count = 0;
-  for (std::size_t id = 0; id < is_category.size();) {
-    std::size_t end = id;
-    while (end < is_category.size() && !is_category[end]) ++end;
-    if (end > id)
-      ranges.push_back(std::to_string(id) +
-                       (end == id + 1 ? "" : " to " + std::to_string(end - 1)));
-    count += end - id;
-    id = end + 1;
+    if (count++ == 0) first = classes[id];
+    if (id == begin)
+      ranges.push_back(std::to_string(id));
+    else
+      ranges.back() = std::to_string(begin) + " to " + std::to_string(id);
   }
   if (count == 0) return {};
-  const std::string& name = classes[std::ranges::find(is_category, false) - is_category.begin()];
   return file + " has no category with id " + few_of(std::move(ranges)) + ": " +
-         std::to_string(count) + " of the " + std::to_string(is_category.size()) +
-         " classes have no images and are named '" + name +
-         (count > 1 && name != kUnusedName ? "' and so on" : "'") +
-         ". Number the categories from 0 without "
-         "gaps to be rid of them";
+         std::to_string(count) + " of the " + std::to_string(classes.size()) +
+         " classes have no images and are named '" + first +
+         (count > 1 && first != kUnusedName ? "' and so on" : "'") +
+         ". Number the categories from 0 without gaps to be rid of them";
 }
 
 std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,
                              const char* several) {
+  if (count == 0) return {};
   return list + std::to_string(count) + " " +
          (count == 1 ? one + std::string(" repeats") : several + std::string(" repeat")) +
          " an image, and " + (count == 1 ? "counts" : "count") + " once";

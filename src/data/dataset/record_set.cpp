@@ -25,6 +25,7 @@ constexpr std::size_t kKindBytes = 64;  // enough to recognize an image format
 constexpr std::uint64_t kMaxLabelRecordBytes = 1 << 20;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30;
 constexpr std::int64_t kMaxLabel = 99'999;  // ids have five digits
+constexpr int kDamagedLabel = -2;           // of a bad image that says nothing about its class
 
 // A FileWindow whose missing bytes are a RecordFault.
 class RecordWindow : public FileWindow {
@@ -52,8 +53,13 @@ bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
 
 class RecordWalk {
  public:
+  // `starts`, if given, gets where the records of the file begin.
   RecordWalk(const RecordKeys& keys, Listing& listing, std::vector<std::uint64_t>* starts)
-      : keys_(keys), listing_(listing), starts_(starts), window_(listing.file) {}
+      : keys_(keys),
+        listing_(listing),
+        file_(listing.set.archives.front().file),
+        starts_(starts),
+        window_(file_) {}
 
   RecordFormat walk() {
     if (window_.end() == 0) throw RecordFault("it is empty");
@@ -65,7 +71,7 @@ class RecordWalk {
       format == RecordFormat::kTfRecord ? visit_tfrecord() : visit_recordio();
     }
     if (num_headers_ > 0)
-      listing_.notes.push_back(
+      listing_.set.notes.push_back(
           "records of several numbers without an image: " + std::to_string(num_headers_) +
           "; they are headers, and left out with their numbers");
     return *format;
@@ -104,7 +110,7 @@ class RecordWalk {
       ArchiveMember member{.offset = data, .stored_size = part.size};
       return read_recordio(member, view_at(data, part.size));
     }
-    FileSource source(listing_.file, at_);
+    FileSource source(file_, at_);
     RecordReader reader(source, RecordFormat::kRecordIo);
     Record record;
     reader.next(record);
@@ -130,14 +136,14 @@ class RecordWalk {
       contents.image_size = view.size;
       if (at_ == window_.end()) return contents;
       if (!begins_as_image(view_at(at_ + kRecordIoHeaderBytes, first_part().size)))
-        take_manifest_label(contents);
+        read_manifest_label(contents);
       return contents;
     });
   }
 
-  void take_manifest_label(RecordContents& contents) {
+  void read_manifest_label(RecordContents& contents) {
     if (starts_ != nullptr) starts_->push_back(at_);
-    FileSource source(listing_.file, at_);
+    FileSource source(file_, at_);
     RecordReader reader(source, RecordFormat::kRecordIo, kMaxLabelRecordBytes);
     Record label;
     reader.next(label);
@@ -151,7 +157,7 @@ class RecordWalk {
   // RecordFault if it is right.
   template <typename Parse>
   void read_contents(ArchiveMember& member, const RecordView& view, Parse&& parse) {
-    const std::size_t number = listing_.images.size() + num_headers_;
+    const std::size_t number = listing_.set.samples.size() + num_headers_;
     RecordContents contents;
     bool damaged = false;
     try {
@@ -163,7 +169,7 @@ class RecordWalk {
           throw RecordFault("its label is " + std::to_string(label) +
                             ", but at most 100000 classes are supported");
     } catch (const RecordFault& fault) {
-      damaged = is_damaged_record(listing_.file, member);
+      damaged = is_damaged_record(file_, member);
       if (!damaged)
         throw RecordFault("record " + std::to_string(number) +
                           " (counted from 0): " + fault.what());
@@ -186,10 +192,9 @@ class RecordWalk {
     } else {
       member.checksum = static_cast<std::uint32_t>(contents.image_begin);
     }
-    const std::string name = formatted("%09zu", listing_.images.size()) + extension_of(kind);
-    listing_.images.add(name, label_of(contents), &member);
-    listing_.is_damaged.push_back(damaged);
-    if (contents.has_several_labels()) listing_.left_out.add(LeftOut::Kind::kSeveralLabels, name);
+    const std::string name = formatted("%09zu", listing_.set.samples.size()) + extension_of(kind);
+    listing_.set.samples.add(name, damaged ? kDamagedLabel : label_of(contents), &member);
+    if (contents.has_several_labels()) listing_.left_out.add(LeftOut::Reason::kSeveralLabels, name);
   }
 
   int label_of(const RecordContents& contents) {
@@ -200,13 +205,14 @@ class RecordWalk {
       label.is_number = true;
     }
     if (label == RawLabel{}) return -1;
-    const auto [found, is_new] = ids_.emplace(label, static_cast<int>(listing_.labels.size()));
-    if (is_new) listing_.labels.push_back(label);
+    const auto [found, is_new] = ids_.emplace(label, static_cast<int>(ids_.size()));
+    if (is_new) listing_.set.found.labels.push_back(label);
     return found->second;
   }
 
   const RecordKeys& keys_;
   Listing& listing_;
+  const OpenFile& file_;
   std::vector<std::uint64_t>* starts_;
   RecordWindow window_;
   std::uint64_t at_ = 0;
@@ -250,10 +256,10 @@ void compare_index(const DatasetContext& context, const fs::path& index,
                ". Remove it, since it is optional, or restore the matching one.");
 }
 
-Listing list_records(const DatasetContext& context, const std::string& file) {
+Listing list_record_file(const DatasetContext& context, const std::string& file) {
   OpenPacked open = open_packed(context, file, kRecordFileKind);
   Listing listing;
-  listing.file = std::move(open.file);
+  listing.set.archives.push_back({file, std::move(open.file)});
   const fs::path index = path_of_archive(context, file).replace_extension(".idx");
   const bool has_index = !open.is_unpacked && is_there(index);
   std::vector<std::uint64_t> starts;
@@ -267,31 +273,36 @@ Listing list_records(const DatasetContext& context, const std::string& file) {
   });
   // Of TFRecord it is another program's.
   if (has_index && format == RecordFormat::kRecordIo) compare_index(context, index, starts);
-  if (open.is_unpacked) listing.notes.push_back(unpacked_note(context, file, listing.file) + ")");
+  if (open.is_unpacked)
+    listing.set.notes.push_back(unpacked_note(context, file, listing.set.archives.front().file) +
+                                ")");
   return listing;
 }
 
 // Of several labels, one cannot tell what they are; where each image has one class, the first is
 // it.
-void refuse_several_labels(const DatasetContext& context, const std::vector<std::string>& files,
-                           const std::vector<Listing>& listings) {
-  if (context.records.task != TaskKind::kMultiLabel) return;
-  LeftOut all;
-  for (std::size_t f = 0; f < files.size(); ++f)
-    all.add_all(listings[f].left_out, files.size() == 1 ? "" : files[f] + "/");
-  const FewNames& several = all.of(LeftOut::Kind::kSeveralLabels);
-  if (several.count() == 0) return;
+void refuse_several_labels(const DatasetContext& context, const LeftOut& left_out) {
+  const FewNames several = left_out.of(LeftOut::Reason::kSeveralLabels);
+  if (context.records.task != TaskKind::kMultiLabel || several.count() == 0) return;
   context.fail(plural(static_cast<long long>(several.count()), "record has", "records have") +
                " several labels, which may be classes or a 0 or 1 for each: " + several.quoted() +
                ". Give a list of the images that ends in .csv, .jsonl or .parquet, for --task "
                "multi-label.");
 }
 
-// A record without a label may be damaged, too: its checksum has not been verified yet.
-void find_damaged(Listing& listing) {
-  for (std::size_t i = 0; i < listing.images.size(); ++i)
-    if (listing.images.label(i) < 0 && !listing.is_damaged[i])
-      listing.is_damaged[i] = is_damaged_record(listing.file, *listing.images.member(i));
+// Unlabeled images are left out, so a bad image is given a class in order to be counted. A record
+// without a label may be damaged, too: its checksum has not been verified yet.
+void label_damaged(Dataset& set) {
+  const bool has_labels = !set.found.labels.empty();
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const int label = set.samples.label(i);
+    if (label >= 0) continue;
+    const ArchiveMember& member = *set.samples.member(i);
+    const bool counts =
+        has_labels &&
+        (label == kDamagedLabel || is_damaged_record(set.archives[member.archive].file, member));
+    set.samples.set_label(i, counts ? 0 : -1);
+  }
 }
 
 }  // namespace
@@ -304,19 +315,20 @@ std::string extension_of(std::string_view kind) {
   return ".jpg";
 }
 
-Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files) {
-  Dataset set = begin_packed(context, Dataset::Kind::kRecords, files);
+Listing list_records(const DatasetContext& context, const std::vector<std::string>& files) {
+  const std::vector<std::string> notes = check_packed(context, Dataset::Kind::kRecords, files);
   std::vector<Listing> listings(files.size());
   in_parallel(files.size(), kScanThreads,
-              [&](std::size_t i) { listings[i] = list_records(context, files[i]); });
-  read_given_names(context, set);
-  refuse_several_labels(context, files, listings);
-  const bool has_labels =
-      std::ranges::any_of(listings, [](auto& one) { return !one.labels.empty(); });
-  for (Listing& listing : listings) has_labels ? find_damaged(listing) : listing.is_damaged.clear();
-  join_listings(context, files, std::move(listings), set);
-  take_source(context, set);
-  return set;
+              [&](std::size_t i) { listings[i] = list_record_file(context, files[i]); });
+  FoundLabels given;
+  read_given_names(context, given);
+  Listing all = merge_listings(context, files, std::move(listings), std::move(given));
+  all.set.kind = Dataset::Kind::kRecords;
+  all.set.notes.insert(all.set.notes.begin(), notes.begin(), notes.end());
+  refuse_several_labels(context, all.left_out);
+  label_damaged(all.set);
+  read_source(context, all.set);
+  return all;
 }
 
 }  // namespace kiln

@@ -76,9 +76,9 @@ struct SplitDataset {
 };
 
 // Corrects the labels of a labeled dataset, finds out which images belong together, and splits it,
-// as its list says if that has validation images (label_list.h); every training class and every
-// validation class then has a training image. Notes are added to those of the set; one names groups
-// of the list that given sides tear apart. Throws Problems: those of apply_labels() and
+// as its list says if that has validation images (dataset/listing.h); every training class and
+// every validation class then has a training image. Notes are added to those of the set; one names
+// groups of the list that given sides tear apart. Throws Problems: those of apply_labels() and
 // parse_split(); Error kUserError for files that cannot be read and for a `group_by` that matches
 // no path; Error kInvalidDataset if all images have one class, and if no class has an image to
 // spare for validation.

@@ -100,7 +100,7 @@ class TarRecords final : public RecordStream {
     }
     const std::string name = headers_.take_name(entry, header);
     const bool is_data = !has_part_that_is_never_data(name);
-    if (entry.kind == TarKind::kDevice && is_data) left_out_.add(LeftOut::Kind::kDevice, name);
+    if (entry.kind == TarKind::kDevice && is_data) left_out_.add(LeftOut::Reason::kDevice, name);
     if (entry.kind == TarKind::kLink && is_data)
       throw StreamFault("contains the link '" + printable(name) +
                         "', which a stream cannot follow. Write the tar with the files that its "
@@ -112,7 +112,7 @@ class TarRecords final : public RecordStream {
       if (entry.size > 2 * kMaxLabelBytes) label_in(name, std::string(2 * kMaxLabelBytes, '-'));
       if (const std::string text = data_of(entry); is_new(name, text)) add_label(name, text);
     } else {
-      if (is_file) left_out_.other_files.add(name);
+      if (is_file) left_out_.add_file(name);
       bytes_.skip(tar_padded(entry.size));
     }
     return true;
@@ -131,7 +131,7 @@ class TarRecords final : public RecordStream {
     if (const auto found = contents_.find(fnv1a(name)); found != contents_.end()) {
       if (found->second != content)
         throw StreamFault("contains '" + printable(name) + "' twice, with two contents");
-      left_out_.add(LeftOut::Kind::kRepeatedName, name);
+      left_out_.add(LeftOut::Reason::kRepeatedName, name);
       return false;
     }
     if (contents_.size() < kMaxNames) contents_.emplace(fnv1a(name), content);
@@ -190,22 +190,22 @@ class TarRecords final : public RecordStream {
     for (std::size_t i = 0; i < images_.size(); ++i) {
       StreamRecord& image = images_[i];
       if (!image.label.text.empty()) continue;  // released
-      const auto& [kind, label] = match.images[i];
-      if (kind == ImageLabel::Kind::kBesidePhotograph) {
-        left_out_.add(LeftOut::Kind::kBesidePhotograph, image.name);
+      const int label = match.images[i];
+      if (label == LabelFiles::kBesidePhotograph) {
+        left_out_.add(LeftOut::Reason::kBesidePhotograph, image.name);
         continue;
       }
-      if (kind == ImageLabel::Kind::kGiven)
+      if (label >= 0)
         image.label.text = labels_.labels()[label];
       else if (has_labels_)
         image.fault = "it has no label file, but others have";
-      else if (const std::optional<LeftOut::Kind> outside = label_by_folder(image)) {
+      else if (const std::optional<LeftOut::Reason> outside = label_by_folder(image)) {
         left_out_.add(*outside, image.name);
         continue;
       }
       complete_.push_back(std::move(image));
     }
-    for (const std::string& name : match.spare) left_out_.add(LeftOut::Kind::kSpareLabel, name);
+    for (const std::string& name : match.spare) left_out_.add(LeftOut::Reason::kSpareLabel, name);
     images_.clear();
     labels_ = {};
     num_waiting_ = waiting_bytes_ = 0;
@@ -213,7 +213,7 @@ class TarRecords final : public RecordStream {
 
   // The class folders are those beside the first image's: a later image below one of them, or next
   // to them, is left out as in an archive. One elsewhere shows that they are not the classes.
-  std::optional<LeftOut::Kind> label_by_folder(StreamRecord& image) {
+  std::optional<LeftOut::Reason> label_by_folder(StreamRecord& image) {
     const std::string_view name = image.name;
     if (first_name_.empty()) {
       first_name_ = name;
@@ -226,9 +226,9 @@ class TarRecords final : public RecordStream {
     }
     const std::string_view inside = name.substr(base_.size());
     const std::size_t slash = inside.find('/');
-    if (slash == inside.npos && num_by_folder_ > 0) return LeftOut::Kind::kRootImage;
+    if (slash == inside.npos && num_by_folder_ > 0) return LeftOut::Reason::kRootImage;
     if (slash != inside.npos && inside.find('/', slash + 1) != inside.npos)
-      return LeftOut::Kind::kDeepImage;
+      return LeftOut::Reason::kDeepImage;
     if (slash != inside.npos) image.label.name = inside.substr(0, slash);
     ++num_by_folder_;
     return {};
@@ -271,13 +271,13 @@ class FramedRecords final : public RecordStream {
       try {
         ImageRecord parsed = image_record(record.bytes, format_, keys_);
         if (parsed.is_header) {
-          left_out_.other_files.add(image.name + " (a header without an image)");
+          left_out_.add_file(image.name + " (a header without an image)");
           continue;
         }
         if (!parsed.name.empty()) image.name = parsed.name;
         image.bytes = std::move(parsed.bytes);
         image.label.name = parsed.class_text;
-        if (parsed.has_several_labels) left_out_.add(LeftOut::Kind::kSeveralLabels, image.name);
+        if (parsed.has_several_labels) left_out_.add(LeftOut::Reason::kSeveralLabels, image.name);
         if (!parsed.labels.empty() && parsed.labels.front() >= 0) {
           image.label.text = std::to_string(parsed.labels.front());
           image.label.is_number = true;

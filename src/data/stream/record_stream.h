@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "data/archive/record_reader.h"
-#include "data/dataset/labels.h"
 #include "data/dataset/listing.h"
 #include "record/vocabulary.h"
 

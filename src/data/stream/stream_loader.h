@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/system.h"
-#include "data/dataset/labels.h"
+#include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/loader_threads.h"
 #include "data/stream/record_stream.h"

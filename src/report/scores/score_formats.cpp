@@ -11,7 +11,8 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "base/url.h"
-#include "data/dataset/label_list.h"
+#include "data/dataset/listing.h"
+#include "modules/parquet/module.h"
 
 namespace kiln {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/options.h"
-#include "data/dataset/notes.h"
+#include "data/dataset/dataset.h"
 #include "model/catalogue.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/judge.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "data/dataset/notes.h"
+#include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "data/split/groups.h"
 #include "run/checkpoint/image_hashes.h"

@@ -85,7 +85,7 @@ std::uint64_t count_of_images(const std::filesystem::path& folder) {
   std::uint64_t count = 1;
   try {
     for (const FolderEntry& entry : FolderEntries(folder))
-      count += entry.kind == FolderEntry::Kind::kFile && !entry.name.starts_with('.') &&
+      count += entry.type == std::filesystem::file_type::regular && !entry.name.starts_with('.') &&
                has_image_extension(entry.name);
   } catch (const std::filesystem::filesystem_error&) {
     return kUnreadable;

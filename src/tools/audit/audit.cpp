@@ -20,8 +20,6 @@
 #include "base/text.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/label_list.h"
-#include "data/dataset/notes.h"
 #include "data/split/groups.h"
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"

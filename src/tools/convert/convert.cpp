@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/listing.h"
-#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
 #include "run/inputs/image_sizes.h"
@@ -85,7 +84,7 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
   if (contents.files.empty()) return {};
   const std::string advice = " Empty it or choose another output.";
   const DatasetContext earlier{.root = folder, .name = "Earlier output"};
-  if (!is_image_directory(FolderFiles(earlier)))
+  if (!is_image_directory(ListedFiles(earlier)))
     refuse(folder, "it contains '" + contents.files.front().string() +
                        "' and is not an earlier ImageDirectory." + advice);
   std::set<fs::path> known = {kMetaName, kListName, kSchemaName, kSamplesName};
@@ -144,13 +143,6 @@ std::string list_text(const Dataset& set) {
   return set.list_name.empty()
              ? lines_of(set, /*has_sizes=*/true, [&](std::size_t i) { return output_name(set, i); })
              : read_image_list(set);
-}
-
-// Of an ImageDirectory: the lines of the images with keep[i].
-std::string kept_lines(const Dataset& set, const std::vector<bool>& keep) {
-  const DatasetContext context{.root = set.root, .name = set.name};
-  return kept_list(read_image_list(set), set.list_name,
-                   parse_schema(set.schema_json, std::string(kSchemaName), context), keep, context);
 }
 
 // Writes the images with keep[i]. Clears keep[i] for a file that is no image, whose bytes (a link
@@ -228,12 +220,7 @@ std::vector<std::string> changed_names(const Dataset& set, const std::string& ex
 }
 
 std::string changed_list(const Dataset& set, const std::vector<std::string>& names) {
-  if (!set.list_name.empty()) {
-    const DatasetContext context{.root = set.root, .name = set.name};
-    return renamed_list(read_image_list(set), set.list_name,
-                        parse_schema(set.schema_json, std::string(kSchemaName), context), names,
-                        context);
-  }
+  if (!set.list_name.empty()) return renamed_list(set, names);
   return lines_of(set, /*has_sizes=*/false, [&](std::size_t i) { return names[i]; });
 }
 
@@ -348,7 +335,7 @@ ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, std::vector<bool>
     return;
   }
   const Dataset part = part_of(set, keep);
-  add_texts(set.list_name.empty() ? list_text(part) : kept_lines(set, keep), part.schema_json,
+  add_texts(set.list_name.empty() ? list_text(part) : kept_list(set, keep), part.schema_json,
             samples_text(part));
 }
 
@@ -399,7 +386,7 @@ std::string note_of_turned_images(const Dataset& set) {
 int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;
   Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
-  tell_unused(config.records, set);
+  report_unused(config.records, set);
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);
   warn_of_lost_columns(set, log);

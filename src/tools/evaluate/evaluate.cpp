@@ -22,7 +22,6 @@
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_source.h"
-#include "data/dataset/notes.h"
 #include "data/split/groups.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
@@ -335,7 +334,7 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
       records.task =
           task_of_labels(parts.predictors.front().spec().task, parts.predictors.front().labels());
     parts.set = read_every_image(config.data_path, "Images", records);
-    tell_unused(records, parts.set);
+    report_unused(records, parts.set);
   });
   problems.collect(
       [&] { parts.output.emplace(open_report_folder(config.output_path, kEvaluationFileName)); });

@@ -13,7 +13,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
-#include "data/dataset/notes.h"
+#include "data/dataset/dataset.h"
 #include "model/catalogue.h"
 #include "model/image_model.h"
 #include "model/weights/fetch_file.h"

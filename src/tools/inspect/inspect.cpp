@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/label_list.h"
 #include "data/dataset/listing.h"
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"

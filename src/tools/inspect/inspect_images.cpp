@@ -14,9 +14,7 @@
 #include "base/text.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/label_list.h"
 #include "data/dataset/listing.h"
-#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/loader/batch_loader.h"
 #include "data/split/groups.h"
@@ -187,7 +185,7 @@ int inspect_images(const InspectConfig& config, InspectReport& report) {
   for (const auto& [name, count] : counts) report["sets"][std::string(name)] = count;
   report_classes(set, report);
   report_sizes(set, report);
-  if (config.valid_data_path.empty()) tell_unused(config.records, set);
+  if (config.valid_data_path.empty()) report_unused(config.records, set);
   report["notes"] = set.notes;
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);

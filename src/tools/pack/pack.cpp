@@ -18,9 +18,7 @@
 #include "data/archive/archive.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/labels.h"
 #include "data/dataset/listing.h"
-#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/image/unread_kind.h"
@@ -393,7 +391,7 @@ std::vector<std::uint32_t> balanced_copies(const SampleTable& samples, std::uint
 int run(const PackConfig& config, Process& process) {
   Dataset set = read_labeled_dataset(config.input_path, "Input dataset", config.records);
   leave_out_other_contents(set);
-  tell_unused(config.records, set);
+  report_unused(config.records, set);
   for (const std::string& note : set.notes) process.log.warning(note);
   warn_of_lost_columns(set, process.log);
   const std::vector<std::uint32_t> order = chosen_order(config, set.samples);

@@ -26,8 +26,8 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "data/dataset/dataset.h"
 #include "data/dataset/image_source.h"
-#include "data/dataset/notes.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
@@ -549,7 +549,7 @@ void open_images(const ScoreConfig& config, ScoreJob& job) {
   else
     job.list.emplace(config.files_from, config.data_path);
   if (job.list) job.set.kind = Dataset::Kind::kFileList;
-  tell_unused(records, job.set);
+  report_unused(records, job.set);
   job.rows = rows_of_job(config, job.set);
 }
 

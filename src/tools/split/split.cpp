@@ -7,7 +7,7 @@
 #include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/notes.h"
+#include "data/dataset/dataset.h"
 #include "data/split/split.h"
 #include "run/inputs/sources.h"
 #include "tools/convert/convert.h"
@@ -88,7 +88,7 @@ int run(const SplitImagesConfig& config, Process& process) {
   Problems problems;
   problems.collect([&] {
     set = read_dataset(config.src_path, "Input dataset", config.records);
-    tell_unused(config.records, set);
+    report_unused(config.records, set);
     check_parts(request, set);
   });
   std::vector<OutputFolder> folders;

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/notes.h"
 #include "data/image/image.h"
 #include "data/transform/operations.h"
 #include "run/inputs/sources.h"
@@ -95,7 +94,7 @@ int run(const TransformApplyConfig& config, Process& process) {
   problems.collect(
       [&] { folder.emplace(take_image_output(config.output_path, config.image_path)); });
   problems.throw_if_any();
-  tell_unused(config.records, set);
+  report_unused(config.records, set);
   for (const std::string& note : set.notes) log.warning(note);
   warn_of_lost_columns(set, log);
   if (config.for_inference) {

@@ -203,6 +203,8 @@ TEST_F(ArchiveTest, ANameOfSeveralClassesIsOfNoImage) {
 TEST_F(ArchiveTest, AClassFileOfRawBytesIsRefused) {
   for (const std::string& bytes : {std::string("\x03\0\0\0", 4), std::string("a\x01")})
     expect_fault(tar_of({{"0.jpg", ""}, {"0.cls", bytes}}), "or has control characters");
+  expect_fault(tar_of({{"0.jpg", ""}, {"0.cls", "caf\xe9"}}),
+               "the label file '0.cls' is not UTF-8, or has control characters: 'caf\\xe9'");
 }
 
 TEST_F(ArchiveTest, AClassFileBeyondTheListIsRefused) {

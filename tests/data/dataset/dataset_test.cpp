@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "data/dataset/listing.h"
-#include "data/dataset/notes.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

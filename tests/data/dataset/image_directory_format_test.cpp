@@ -119,10 +119,7 @@ TEST_F(ListTest, AnImageListedTwiceCountsOnce) {
   EXPECT_EQ(set.samples[1].id, 6);
   ASSERT_EQ(set.notes.size(), 1U);
   EXPECT_NE(set.notes[0].find("images.lst: 1 line repeats"), std::string::npos) << set.notes[0];
-  const DatasetContext context{.root = scratch_.path(), .name = "Data"};
-  const std::string renamed = renamed_list(read_image_list(set), "images.lst",
-                                           parse_schema(set.schema_json, "_schema.json", context),
-                                           {"x.jpg", "y.jpg"}, context);
+  const std::string renamed = renamed_list(set, {"x.jpg", "y.jpg"});
   EXPECT_EQ(std::ranges::count(renamed, '\n'), 2);
   EXPECT_NE(renamed.find("y.jpg\"}, \"category\": \"bird\""), std::string::npos) << renamed;
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": 1})", "in line 1");

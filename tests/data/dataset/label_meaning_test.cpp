@@ -1,5 +1,5 @@
 // What labels mean: the decision, on plain values.
-#include "data/dataset/labels.h"
+#include "data/dataset/listing.h"
 
 #include <gtest/gtest.h>
 

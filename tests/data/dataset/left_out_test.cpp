@@ -7,10 +7,10 @@ namespace kiln {
 namespace {
 
 TEST(OtherFiles, AreNamedByTheirKinds) {
-  OtherFiles inside, files;
-  for (const char* name : {"a.HEIC", "b.heif", "notes.txt", "c.gif"}) inside.add(name);
-  files.add("cat/", inside);
-  files.add("d.CR2");
+  LeftOut inside, files;
+  for (const char* name : {"a.HEIC", "b.heif", "notes.txt", "c.gif"}) inside.add_file(name);
+  files.add_all(inside, "cat/");
+  files.add_file("d.CR2");
   const std::vector<std::string> notes = files.notes();
   ASSERT_EQ(notes.size(), 4U);
   EXPECT_EQ(notes[0],
@@ -23,8 +23,8 @@ TEST(OtherFiles, AreNamedByTheirKinds) {
   EXPECT_EQ(notes[3], "1 file does not have an image extension and is skipped: 'cat/notes.txt'");
   EXPECT_TRUE(files.instead_of_images().starts_with(
       "it contains no images that Kiln reads: 2 files are HEIC photos"));
-  EXPECT_EQ(OtherFiles().instead_of_images(), "it contains no images");
-  for (int i = 0; i < 20; ++i) files.add("x.gif");
+  EXPECT_EQ(LeftOut().instead_of_images(), "it contains no images");
+  for (int i = 0; i < 20; ++i) files.add_file("x.gif");
   EXPECT_TRUE(files.notes()[1].starts_with("21 files are GIF images")) << files.notes()[1];
   EXPECT_TRUE(files.notes()[1].ends_with("'x.gif', …")) << files.notes()[1];
 }

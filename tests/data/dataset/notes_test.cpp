@@ -1,4 +1,4 @@
-#include "data/dataset/notes.h"
+#include "data/dataset/dataset.h"
 
 #include <gtest/gtest.h>
 

@@ -291,7 +291,7 @@ TEST_F(StreamLoaderTest, LinksAreErrorsButForThoseThatAreNeverData) {
             std::string::npos);
 }
 
-// The rule of label files is that of archives (data/dataset/labels.h).
+// The rule of label files is that of archives (data/dataset/listing.h).
 TEST_F(StreamLoaderTest, LabelFilesBelongToTheirOwnImage) {
   std::string tar;
   for (int i = 0; i < 20; ++i) {
