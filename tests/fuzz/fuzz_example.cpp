@@ -5,10 +5,10 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;
   fuzz::accepts<RecordFault>([&] {
-    const ImageRecord image =
+    const RecordContents image =
         image_record(fuzz::text_of(data, size), RecordFormat::kTfRecord, {.image = "i"});
     fuzz::require(image.bytes.size() <= size && image.labels.size() <= size);
-    const ImageRecord again = image_record(example_of(image, ""), RecordFormat::kTfRecord);
+    const RecordContents again = image_record(example_of(image, ""), RecordFormat::kTfRecord);
     fuzz::require(again.bytes == image.bytes && again.labels == image.labels &&
                   again.class_text == image.class_text && again.name == image.name);
   });

@@ -12,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files.h"
+
 namespace kiln {
 
 // An open regular file that any thread can read at any position. Methods throw std::system_error.
@@ -20,12 +22,6 @@ class OpenFile {
   OpenFile() = default;
   // EISDIR or EINVAL for anything but a regular file; the path is named.
   explicit OpenFile(const std::filesystem::path& path);
-  ~OpenFile();
-  OpenFile(OpenFile&& other) noexcept;
-  OpenFile& operator=(OpenFile&& other) noexcept;
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
   // An unnamed file in `folder`, whose space is freed when the last descriptor closes, however the
   // process ends.
   static OpenFile unnamed(const std::filesystem::path& folder);
@@ -33,7 +29,7 @@ class OpenFile {
   // Another descriptor of the same file, closed independently; closed if this one is.
   OpenFile duplicate() const;
 
-  bool is_open() const { return descriptor_ >= 0; }
+  bool is_open() const { return descriptor_.number() >= 0; }
   // Where processes of this user on this host can open the file again while it is open here, even
   // if it has no name; empty if it is not open.
   std::filesystem::path path() const;
@@ -45,7 +41,7 @@ class OpenFile {
   void append(std::string_view bytes);
 
  private:
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 // Reads parts of a file. Parts that lie close together share one read. Use from one thread.
@@ -163,7 +159,6 @@ class TarHeaders {
 
  private:
   void read_pax(char type, std::string_view data);
-  void read_pax_record(char type, std::string_view key, std::string_view value);
 
   std::optional<std::string> long_name_, long_target_;  // of the next entry
   std::string link_target_;

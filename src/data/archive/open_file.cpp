@@ -49,10 +49,7 @@ using Append = std::function<void(std::string_view bytes)>;
 
 // Uses zlib because libarchive does not verify gzip checksums.
 void unpack_gzip(const fs::path& path, const Append& append) {
-  struct Close {
-    void operator()(gzFile_s* file) const { gzclose_r(file); }
-  };
-  const std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rbe"));
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rbe"), gzclose_r);
   if (!file) fail(errno, "'" + path.string() + "'");
   std::vector<char> buffer(kPortion);
   int got = 0;
@@ -65,10 +62,7 @@ void unpack_gzip(const fs::path& path, const Append& append) {
 
 // `begin`: where the data begins.
 void unpack_others(const fs::path& path, std::uint64_t begin, const Append& append) {
-  struct Free {
-    void operator()(archive* reader) const { archive_read_free(reader); }
-  };
-  const std::unique_ptr<archive, Free> reader(archive_read_new());
+  const std::unique_ptr<archive, int (*)(archive*)> reader(archive_read_new(), archive_read_free);
   archive_read_support_filter_bzip2(reader.get());
   archive_read_support_filter_zstd(reader.get());
   archive_read_support_format_raw(reader.get());
@@ -78,10 +72,8 @@ void unpack_others(const fs::path& path, std::uint64_t begin, const Append& appe
     throw ArchiveFault(std::string("it is truncated or damaged (") +
                        (text ? text : "unknown reason") + ")");
   };
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
+                                                             std::fclose);
   if (!file || ::fseeko(file.get(), static_cast<off_t>(begin), SEEK_SET) != 0)
     fail(errno, "'" + path.string() + "'");
   check(archive_read_open_FILE(reader.get(), file.get()));
@@ -103,33 +95,20 @@ void unpack_others(const fs::path& path, std::uint64_t begin, const Append& appe
 // With O_NONBLOCK, a named pipe is rejected; without it, open() would wait for a writer.
 OpenFile::OpenFile(const std::filesystem::path& path)
     : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  if (descriptor_ < 0) fail(errno, "'" + path.string() + "'");
   struct stat info {};
-  int error = ::fstat(descriptor_, &info) == 0 ? 0 : errno;
-  if (error == 0 && !S_ISREG(info.st_mode)) error = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
-  if (error == 0) return;
-  ::close(descriptor_);
-  fail(error, "'" + path.string() + "'");
-}
-
-OpenFile::~OpenFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-OpenFile::OpenFile(OpenFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
+  if (!is_open() || ::fstat(descriptor_.number(), &info) != 0)
+    fail(errno, "'" + path.string() + "'");
+  if (!S_ISREG(info.st_mode))
+    fail(S_ISDIR(info.st_mode) ? EISDIR : EINVAL, "'" + path.string() + "'");
 }
 
 OpenFile OpenFile::unnamed(const std::filesystem::path& folder) {
   OpenFile file;
-  file.descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (file.descriptor_ < 0) {  // NFS, and overlays before Linux 6.1, need a name for a moment
+  file.descriptor_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file.is_open()) {  // NFS, and overlays before Linux 6.1, need a name for a moment
     std::string name = (folder / "kiln-XXXXXX").string();
-    file.descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
-    if (file.descriptor_ < 0) fail(errno, "'" + folder.string() + "'");
+    file.descriptor_ = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+    if (!file.is_open()) fail(errno, "'" + folder.string() + "'");
     ::unlink(name.c_str());
   }
   return file;
@@ -138,27 +117,27 @@ OpenFile OpenFile::unnamed(const std::filesystem::path& folder) {
 OpenFile OpenFile::duplicate() const {
   OpenFile file;
   if (!is_open()) return file;
-  file.descriptor_ = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
-  if (file.descriptor_ < 0) fail(errno, "an open archive");
+  file.descriptor_ = Descriptor(::fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0));
+  if (!file.is_open()) fail(errno, "an open archive");
   return file;
 }
 
 fs::path OpenFile::path() const {
   if (!is_open()) return {};
-  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor_);
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor_.number());
 }
 
 std::uint64_t OpenFile::size() const {
   struct stat info {};
-  if (::fstat(descriptor_, &info) != 0) fail(errno, "fstat");
+  if (::fstat(descriptor_.number(), &info) != 0) fail(errno, "fstat");
   return static_cast<std::uint64_t>(info.st_size);
 }
 
 std::size_t OpenFile::read_at(std::uint64_t offset, char* target, std::size_t size) const {
   std::size_t filled = 0;
   while (filled < size) {
-    const ssize_t got =
-        ::pread(descriptor_, target + filled, size - filled, static_cast<off_t>(offset + filled));
+    const ssize_t got = ::pread(descriptor_.number(), target + filled, size - filled,
+                                static_cast<off_t>(offset + filled));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(errno, "pread");
     if (got == 0) break;
@@ -175,7 +154,7 @@ std::string OpenFile::bytes_at(std::uint64_t offset, std::size_t size) const {
 
 void OpenFile::append(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t written = ::write(descriptor_.number(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(errno, "write");
     bytes.remove_prefix(static_cast<std::size_t>(written));

@@ -47,22 +47,14 @@ class MessageReader {
     field.number = tag >> 3;
     field.wire = static_cast<Wire>(tag & 7U);
     std::uint64_t size = 0;
-    switch (field.wire) {
-      case kVarint:
-        field.value = varint();
-        break;
-      case kEightBytes:
-        size = 8;
-        break;
-      case kFourBytes:
-        size = 4;
-        break;
-      case kCounted:
-        size = varint();
-        break;
-      default:
-        fail();
-    }
+    if (field.wire == kVarint)
+      field.value = varint();
+    else if (field.wire == kCounted)
+      size = varint();
+    else if (field.wire == kEightBytes || field.wire == kFourBytes)
+      size = field.wire == kEightBytes ? 8 : 4;
+    else
+      fail();
     if (field.number == 0 || size > left_.size()) fail();
     field.range = {left_.begin, left_.begin + size};
     left_.begin += size;
@@ -134,17 +126,13 @@ class ExampleReader {
       if (field.number == 1) key = text(field.range, "the name of a feature");
       if (field.number == 2) value = field.range;
     }
-    note_seen(key);
+    if (++num_seen_ <= kMaxSeen) seen_ += (seen_.empty() ? "'" : ", '") + key.substr(0, 80) + "'";
+    if (num_seen_ == kMaxSeen + 1) seen_ += ", …";
     if (key == keys_.image) read_image(value);
     if (key == keys_.label) read_labels(value);
     if (key == keys_.text)
       contents_.class_text = read_text(key, value, &contents_.has_several_texts);
     if (key == keys_.name) contents_.name = read_text(key, value);
-  }
-
-  void note_seen(const std::string& key) {
-    if (++num_seen_ <= kMaxSeen) seen_ += (seen_.empty() ? "'" : ", '") + key.substr(0, 80) + "'";
-    if (num_seen_ == kMaxSeen + 1) seen_ += ", …";
   }
 
   std::string text(Range range, const std::string& what) {
@@ -418,20 +406,15 @@ std::string manifest_label(std::string_view json) {
   return std::string(label);
 }
 
-ImageRecord image_record(std::string_view data, RecordFormat format, const RecordKeys& keys) {
+RecordContents image_record(std::string_view data, RecordFormat format, const RecordKeys& keys) {
   const RecordView view = view_of(data);
   RecordContents contents =
       format == RecordFormat::kTfRecord ? parse_example(view, keys) : parse_recordio_image(view);
-  const bool has_several = contents.has_several_labels();
-  return {.name = std::move(contents.name),
-          .bytes = std::string(data.substr(contents.image_begin, contents.image_size)),
-          .labels = std::move(contents.labels),
-          .class_text = std::move(contents.class_text),
-          .has_several_labels = has_several,
-          .is_header = contents.is_header};
+  contents.bytes = data.substr(contents.image_begin, contents.image_size);
+  return contents;
 }
 
-std::string example_of(const ImageRecord& image, std::string_view kind) {
+std::string example_of(const RecordContents& image, std::string_view kind) {
   const RecordKeys keys;
   ProtoMessage features;
   const auto add = [&](const std::string& key, const ProtoMessage& feature) {

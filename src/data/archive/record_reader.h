@@ -139,15 +139,15 @@ std::string recordio_record(std::string_view data);
 
 // Where the image is in a record's data, and what else the record says about it.
 struct RecordContents {
-  std::uint64_t image_begin = 0;
-  std::uint64_t image_size = 0;
-  std::vector<std::int64_t> labels;  // as stored; empty: none
+  std::string name;                  // empty: none
+  std::string bytes;                 // the image file's contents, if image_record() read them
+  std::vector<std::int64_t> labels;  // as stored, from 0 or from 1; empty: none
   std::string class_text;            // the first one; empty: none
   bool has_several_texts = false;
   bool has_several_labels() const { return labels.size() > 1 || has_several_texts; }
   bool is_written = false;  // `class_text` is a manifest_label(), and may be a number
-  std::string name;         // empty: none
   bool is_header = false;   // RecordIO: several numbers and no image, so no sample
+  std::uint64_t image_begin = 0, image_size = 0;
 };
 
 // A record's data, in memory or in a file, of which only parts are read.
@@ -176,21 +176,13 @@ bool is_bare_image(std::string_view data);
 // it has more than 4096 bytes.
 std::string manifest_label(std::string_view json);
 
-struct ImageRecord {
-  std::string name;                  // from the record; empty: none
-  std::string bytes;                 // the image file's contents
-  std::vector<std::int64_t> labels;  // as stored, from 0 or from 1; empty: none
-  std::string class_text;            // the first one; empty: none
-  bool has_several_labels = false;   // numbers or texts
-  bool is_header = false;            // as above
-};
-
 // Parses an Example for TFRecord, a header and an image for RecordIO. Throws RecordFault as above.
-ImageRecord image_record(std::string_view data, RecordFormat format, const RecordKeys& keys = {});
+RecordContents image_record(std::string_view data, RecordFormat format,
+                            const RecordKeys& keys = {});
 
 // Serialize the data of a record. An Example has the features of RecordKeys (text and name only if
 // not empty) and image/format. A RecordIO header has one label, and `id`.
-std::string example_of(const ImageRecord& image, std::string_view kind);
+std::string example_of(const RecordContents& image, std::string_view kind);
 std::string recordio_image_of(std::string_view image, std::int64_t label, std::uint64_t id);
 
 }  // namespace kiln

@@ -57,15 +57,17 @@ std::string plain_name(std::string_view header) {
   return prefix.empty() ? name : prefix + "/" + name;
 }
 
-bool has_good_checksum(std::string_view header) {
+std::uint64_t checksum_of(std::string_view header) {
   std::uint64_t sum = 8 * ' ';  // the checksum's own field counts as blanks
-  for (std::size_t i = 0; i < kTarBlock; ++i) {
+  for (std::size_t i = 0; i < kTarBlock; ++i)
     if (i < 148 || i >= 156) sum += static_cast<unsigned char>(header[i]);
-  }
-  return number(header, 148, 8) == sum;
+  return sum;
 }
 
-constexpr std::uint64_t kBlock = kTarBlock;
+bool has_good_checksum(std::string_view header) {
+  return number(header, 148, 8) == checksum_of(header);
+}
+
 constexpr std::uint64_t kMaxPadding = 1 << 20;  // bytes checked after the end mark
 
 // Writes `value` as octal digits. The NUL that ends the field is already in the zeroed header.
@@ -152,26 +154,22 @@ void TarHeaders::read_pax(char type, std::string_view data) {
     }
     const std::string_view record = data.substr(text, length - text - 1);
     const std::size_t equals = std::min(record.find('='), record.size() - 1);
-    read_pax_record(type, record.substr(0, equals), record.substr(equals + 1));
+    const std::string_view key = record.substr(0, equals), value = record.substr(equals + 1);
     data.remove_prefix(length);
+    if (key.starts_with("GNU.sparse."))
+      throw ArchiveFault("it contains a sparse file, which cannot be read in place");
+    if (key != "path" && key != "linkpath" && key != "size") continue;
+    if (type == 'g')
+      throw ArchiveFault("a pax header in it sets one value for all entries: " + std::string(key));
+    if (key == "path") long_name_ = value;
+    if (key == "linkpath") long_target_ = value;
+    if (key != "size") continue;
+    std::uint64_t size = 0;
+    const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), size);
+    if (bad != std::errc() || end != value.data() + value.size())
+      throw ArchiveFault("a pax header in it has a size that is not a number");
+    pax_size_ = size;
   }
-}
-
-void TarHeaders::read_pax_record(char type, std::string_view key, std::string_view value) {
-  if (key.starts_with("GNU.sparse."))
-    throw ArchiveFault("it contains a sparse file, which cannot be read in place");
-  if (key != "path" && key != "linkpath" && key != "size") return;
-  if (type == 'g')
-    throw ArchiveFault("a pax header in it sets one value for all entries: " + std::string(key));
-  if (key != "size") {
-    (key == "path" ? long_name_ : long_target_) = std::string(value);
-    return;
-  }
-  std::uint64_t size = 0;
-  const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), size);
-  if (fault != std::errc() || end != value.data() + value.size())
-    throw ArchiveFault("a pax header in it has a size that is not a number");
-  pax_size_ = size;
 }
 
 void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& visit_link,
@@ -190,7 +188,7 @@ void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& v
   };
   const auto read_entry = [&](const std::string& header) {
     const TarEntry entry = headers.read(header, at);
-    const std::uint64_t data = at + kBlock;
+    const std::uint64_t data = at + kTarBlock;
     if (entry.size > end - std::min(end, data)) bytes(data, entry.size);  // throws
     at = data + tar_padded(entry.size);
     if (entry.kind == TarKind::kExtra) return headers.take_extra(entry, bytes(data, entry.size));
@@ -204,9 +202,11 @@ void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& v
   };
   if (end == 0) throw ArchiveFault("it is empty");
   do {
-    for (std::string header(bytes(at, kBlock)); !is_zero(header); header = bytes(at, kBlock))
+    for (std::string header(bytes(at, kTarBlock)); !is_zero(header); header = bytes(at, kTarBlock))
       read_entry(header);
-    while (may_go_on && at < end && is_zero(bytes(at, std::min(kBlock, end - at)))) at += kBlock;
+    while (may_go_on && at < end &&
+           is_zero(bytes(at, std::min<std::uint64_t>(kTarBlock, end - at))))
+      at += kTarBlock;
   } while (may_go_on && at < end);
   // Data after the end mark, of a concatenated tar, would otherwise be ignored silently.
   if (!may_go_on && !is_zero(bytes(at, std::min(end - at, kMaxPadding))))
@@ -214,15 +214,15 @@ void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& v
 }
 
 bool is_tar(const OpenFile& file) {
-  return begins_as_tar(file.bytes_at(0, kBlock));
+  return begins_as_tar(file.bytes_at(0, kTarBlock));
 }
 
 std::string tar_member(std::string_view name, std::string_view bytes) {
   if (name.empty() || name.size() > 100 || bytes.size() >> 33 != 0)
     throw InternalError("tar_member: the name is too long, or the file too large");
   std::string member;
-  member.reserve(tar_padded(kBlock + bytes.size()) + 2 * kBlock);  // and a label after it
-  member.resize(kBlock);
+  member.reserve(tar_padded(kTarBlock + bytes.size()) + 2 * kTarBlock);  // and a label after it
+  member.resize(kTarBlock);
   name.copy(member.data(), name.size());
   put_number(member, 100, 7, 0644);
   put_number(member, 108, 7, 0);
@@ -231,9 +231,7 @@ std::string tar_member(std::string_view name, std::string_view bytes) {
   put_number(member, 136, 11, 0);
   member[156] = '0';
   std::memcpy(member.data() + 257, "ustar\00000", 8);
-  std::uint64_t sum = 8 * ' ';
-  for (const char c : member) sum += static_cast<unsigned char>(c);
-  put_number(member, 148, 6, sum);
+  put_number(member, 148, 6, checksum_of(member));
   member[155] = ' ';
   member += bytes;
   member.resize(tar_padded(member.size()), '\0');
@@ -241,7 +239,7 @@ std::string tar_member(std::string_view name, std::string_view bytes) {
 }
 
 std::string tar_end() {
-  return std::string(2 * kBlock, '\0');
+  return std::string(2 * kTarBlock, '\0');
 }
 
 }  // namespace kiln

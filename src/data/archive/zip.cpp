@@ -175,26 +175,12 @@ Entry take_entry(std::string_view& bytes, bool has_no_slash) {
   return entry;
 }
 
-// Rejects entries that overlap, since a zip bomb may list the same bytes many times, and entries
-// that reach beyond the start of the directory. `places` are offsets and sizes.
-void check_places(std::vector<std::pair<std::uint64_t, std::uint64_t>>& places,
-                  std::uint64_t directory_begin) {
-  std::sort(places.begin(), places.end());
-  std::uint64_t free_from = 0;
-  for (const auto& [begin, size] : places) {
-    if (begin < free_from) throw ArchiveFault("two of its entries overlap");
-    if (begin > directory_begin || size > directory_begin - begin)
-      throw ArchiveFault("one of its entries extends beyond the end of the file");
-    free_from = begin + size;
-  }
-}
-
 void list(const Source& zip, const MemberVisit& visit, const MemberVisit& visit_link = {}) {
   const Directory directory = find_directory(zip);
   const std::string bytes = zip.part(directory.offset, directory.size);
   std::string_view left = bytes;
   const bool no_slash = has_no_slash(bytes);
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // offsets and sizes
   std::uint64_t count = 0;
   for (; !left.empty(); ++count) {
     const Entry entry = take_entry(left, no_slash);
@@ -209,7 +195,15 @@ void list(const Source& zip, const MemberVisit& visit, const MemberVisit& visit_
   if (count != directory.count && (directory.is_zip64 || count % (1 << 16) != directory.count))
     throw ArchiveFault("its zip directory has " + std::to_string(count) +
                        " entries, but its end record counts " + std::to_string(directory.count));
-  check_places(places, directory.offset);
+  // A zip bomb may list the same bytes many times.
+  std::sort(places.begin(), places.end());
+  std::uint64_t free_from = 0;
+  for (const auto& [begin, size] : places) {
+    if (begin < free_from) throw ArchiveFault("two of its entries overlap");
+    if (begin > directory.offset || size > directory.offset - begin)
+      throw ArchiveFault("one of its entries extends beyond the end of the file");
+    free_from = begin + size;
+  }
 }
 
 }  // namespace

@@ -29,11 +29,15 @@ std::string_view without_zero_tail(std::string_view bytes);
 // memory.
 std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part);
 
-// Little- and big-endian integers at byte `at`; the caller has checked the bounds.
-std::uint32_t little16(std::string_view bytes, std::size_t at);
-std::uint32_t little32(std::string_view bytes, std::size_t at);
-std::uint32_t big16(std::string_view bytes, std::size_t at);
-std::uint32_t big32(std::string_view bytes, std::size_t at);
+// Little- and big-endian integers of `count` bytes from byte `at`; the caller has checked the
+// bounds.
+std::uint64_t from_little(std::string_view bytes, std::size_t at, std::size_t count);
+std::uint64_t from_big(std::string_view bytes, std::size_t at, std::size_t count);
+
+// Chooses all of an image.
+inline WantedPart choose_whole(ImageSize whole) {
+  return {{0, 0, whole}};
+}
 
 // Converts one pixel from CMYK (255 is full ink) to RGB, rounded as Pillow rounds.
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb);

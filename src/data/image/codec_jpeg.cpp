@@ -30,15 +30,6 @@ constexpr std::uint8_t kMissing = 128;           // mid gray, for rows that the 
 constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
 constexpr int kMaxUnread = 8;  // bytes after a scan of a sound file
 
-// Whether and where the data ended too early or was corrupt.
-struct EarlyEnd {
-  bool source_ended = false;  // the file ends without an end-of-image marker
-  bool seen = false;          // needed pixels are missing
-  bool in_rows = false;       // in the scan that first brings rows, not a later one
-  JDIMENSION row = 0;         // where the data ended, in iMCU rows
-  bool corrupt = false;       // invalid codes, or data that a scan left unread; decoding continued
-};
-
 struct JpegReader {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
@@ -48,8 +39,13 @@ struct JpegReader {
   char message[JMSG_LENGTH_MAX] = {};
   long long& scan_pixels_left;  // over all attempts to decode the file
   int error_code = 0;
-  EarlyEnd end{};
-  Region window{};                   // the part to read; always within the image
+  // Whether and where the data ended too early or was corrupt:
+  bool source_ended = false;  // the file ends without an end-of-image marker
+  bool lacks_pixels = false;  // needed ones
+  bool lacks_rows = false;    // in the scan that first brings rows, not a later one
+  JDIMENSION end_row = 0;     // where the data ended, in iMCU rows
+  bool corrupt = false;       // invalid codes, or data that a scan left unread; decoding continued
+  Region window{};            // the part to read; always within the image
   std::uint8_t* pixels = nullptr;    // the output, [H, W, 3] of the window
   std::uint8_t* cmyk_row = nullptr;  // [W, 4], if the output color space is CMYK
 
@@ -71,18 +67,16 @@ JpegReader& reader_of(const Info* info) {
 // True if the current scan is the first one with luminance, which brings the rows. Later scans add
 // color or detail.
 bool scan_brings_rows(const jpeg_decompress_struct& info) {
-  if (info.Ss != 0 || info.Ah != 0) return false;
-  for (int i = 0; i < info.comps_in_scan; ++i) {
-    if (info.cur_comp_info[i]->component_index == 0) return true;
-  }
-  return false;
+  const auto is_luminance = [](const auto* component) { return component->component_index == 0; };
+  return info.Ss == 0 && info.Ah == 0 &&
+         std::any_of(info.cur_comp_info, info.cur_comp_info + info.comps_in_scan, is_luminance);
 }
 
 // True if the `count` bytes that libjpeg just passed over are data: damage within a scan can end it
 // early without an invalid code. Some encoders pad a scan with zeros.
 bool is_unread_data(const JpegReader& reader, int count) {
   if (reader.info.input_scan_number == 0 || count <= kMaxUnread) return false;
-  if (reader.end.source_ended) return true;
+  if (reader.source_ended) return true;
   const JOCTET* end = reader.source.next_input_byte;
   return count - std::count(end - count, end, JOCTET{0}) > kMaxUnread;
 }
@@ -95,21 +89,21 @@ void on_message(j_common_ptr common, int level) {
   ++common->err->num_warnings;
   if (code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC ||
       (code == JWRN_EXTRANEOUS_DATA && is_unread_data(reader, common->err->msg_parm.i[0])))
-    reader.end.corrupt = true;
+    reader.corrupt = true;
   if (code != JWRN_HIT_MARKER) return;
   if (info.unread_marker != JPEG_EOI) {
-    reader.end.corrupt = true;
-  } else if (!reader.end.seen) {
-    reader.end.seen = true;
-    reader.end.in_rows = scan_brings_rows(info);
-    reader.end.row = info.input_iMCU_row;
+    reader.corrupt = true;
+  } else if (!reader.lacks_pixels) {
+    reader.lacks_pixels = true;
+    reader.lacks_rows = scan_brings_rows(info);
+    reader.end_row = info.input_iMCU_row;
   }
 }
 
 void source_start(j_decompress_ptr) {}
 
 boolean source_fill(j_decompress_ptr info) {
-  reader_of(info).end.source_ended = true;
+  reader_of(info).source_ended = true;
   info->src->next_input_byte = kEndOfImage;
   info->src->bytes_in_buffer = sizeof kEndOfImage;
   return TRUE;
@@ -227,7 +221,7 @@ bool read_pixels(JpegReader& reader) {
 // Reads on from the last row to the end of the image, where unread data shows.
 void read_end(JpegReader& reader) {
   if (setjmp(reader.jump) != 0) {
-    reader.end.corrupt = true;
+    reader.corrupt = true;
     return;
   }
   while (!jpeg_input_complete(&reader.info)) jpeg_consume_input(&reader.info);
@@ -247,12 +241,11 @@ bool all_bits_sent(const jpeg_decompress_struct& info) {
 
 // Returns a description of the damage; empty if there is none. Missing rows become gray. Throws
 // ImageFault if more than half of them are missing.
-std::string settle_damage(const JpegReader& reader, ImagePart& image) {
+std::string damage_of(const JpegReader& reader, ImagePart& image) {
   const jpeg_decompress_struct& info = reader.info;
-  const EarlyEnd& end = reader.end;
-  if (end.seen && end.in_rows) {
+  if (reader.lacks_rows) {
     const int mcu_rows = info.max_v_samp_factor * DCTSIZE;
-    const int good = std::min(static_cast<int>(end.row) * mcu_rows, image.whole.height);
+    const int good = std::min(static_cast<int>(reader.end_row) * mcu_rows, image.whole.height);
     const int missing = image.whole.height - good;
     std::string text = "JPEG data ends early: " + std::to_string(missing) + " of " +
                        std::to_string(image.whole.height) + " rows missing";
@@ -262,10 +255,10 @@ std::string settle_damage(const JpegReader& reader, ImagePart& image) {
                 static_cast<std::size_t>(missing) * stride);
     return text;
   }
-  if (end.seen || (end.source_ended && !all_bits_sent(info)))
+  if (reader.lacks_pixels || (reader.source_ended && !all_bits_sent(info)))
     return "JPEG data ends early: color or detail is missing after scan " +
            std::to_string(info.input_scan_number);
-  if (end.corrupt) return "JPEG data is corrupt in places";
+  if (reader.corrupt) return "JPEG data is corrupt in places";
   return {};
 }
 
@@ -273,7 +266,7 @@ std::string settle_damage(const JpegReader& reader, ImagePart& image) {
 // all tables of the first scan.
 [[noreturn]] void fail(const JpegReader& reader, bool in_header) {
   if (reader.error_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
-  if (in_header && reader.end.source_ended) throw ImageFault("JPEG data ends within the header");
+  if (in_header && reader.source_ended) throw ImageFault("JPEG data ends within the header");
   throw ImageFault("broken JPEG: " + std::string(reader.message));
 }
 
@@ -308,12 +301,6 @@ bool read_window(JpegReader& reader, ImagePart& part) {
   return read_pixels(reader);
 }
 
-// The decoder's reduction for an image that will shrink by this factor; see decode_part().
-int reduction_of(double shrinks_by) {
-  if (shrinks_by >= 16) return 4;
-  return shrinks_by >= 6 ? 2 : 1;
-}
-
 // Returns the region in the reduced image, rounded outward.
 Region reduced(const Region& region, int reduction) {
   const int top = region.top / reduction, left = region.left / reduction;
@@ -332,11 +319,6 @@ Region widened(const Region& wanted, ImageSize whole) {
   return {wanted.top, left, {wanted.size.height, right - left}};
 }
 
-bool holds_its_end(const JpegReader& reader, std::string_view bytes) {
-  const std::string_view rest = bytes.substr(bytes.size() - reader.source.bytes_in_buffer);
-  return rest.rfind("\xff\xd9") != std::string_view::npos;
-}
-
 enum class Outcome {
   kDone,
   kNeedsWhole,   // unusual data: pixels and damage are known only after a full decode
@@ -351,8 +333,10 @@ Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& 
   const WantedPart wanted = choose(part.whole);
   part.reduction = 1;
   reader.window = whole;
-  if (holds_its_end(reader, bytes)) {
-    part.reduction = reduction_of(wanted.shrinks_by);
+  const std::string_view rest = bytes.substr(bytes.size() - reader.source.bytes_in_buffer);
+  if (rest.rfind("\xff\xd9") != std::string_view::npos) {  // it holds its end
+    // See decode_part().
+    part.reduction = wanted.shrinks_by >= 16 ? 4 : wanted.shrinks_by >= 6 ? 2 : 1;
     reader.window =
         widened(reduced(wanted.region, part.reduction), reduced(whole, part.reduction).size);
   }
@@ -368,11 +352,11 @@ Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& 
     return good && reader.errors.num_warnings == 0 ? Outcome::kDone : Outcome::kNeedsWhole;
   }
   if (!good) {
-    if (reader.end.source_ended && reader.info.input_scan_number > 0) return Outcome::kCutInMarker;
+    if (reader.source_ended && reader.info.input_scan_number > 0) return Outcome::kCutInMarker;
     fail(reader, false);
   }
   read_end(reader);
-  part.damage = settle_damage(reader, part);
+  part.damage = damage_of(reader, part);
   return Outcome::kDone;
 }
 
@@ -410,7 +394,6 @@ void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
   bytes = without_zero_tail(bytes);  // valid codes of plausible pixels
   long long scan_pixels_left = kMaxScanPixels;
   Outcome outcome = try_decode(bytes, choose, part, scan_pixels_left);
-  const auto all = [](ImageSize whole) { return WantedPart{{0, 0, whole}}; };
   constexpr int kAttempts = 4;
   for (int attempt = 0; attempt < kAttempts && outcome != Outcome::kDone; ++attempt) {
     if (outcome == Outcome::kCutInMarker) {
@@ -418,7 +401,7 @@ void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
       if (end == std::string_view::npos) break;
       bytes = bytes.substr(0, end);
     }
-    outcome = try_decode(bytes, all, part, scan_pixels_left);
+    outcome = try_decode(bytes, choose_whole, part, scan_pixels_left);
   }
   if (outcome != Outcome::kDone) throw ImageFault("JPEG data ends within a table");
 }
@@ -429,7 +412,8 @@ void visit_jpeg_segments(std::string_view bytes,
     const auto marker = static_cast<std::uint8_t>(bytes[at + 1]);
     const bool has_length = marker != 0x01 && (marker < 0xd0 || marker > 0xd8);
     if (has_length && !visit(marker, at)) return;
-    const std::size_t length = has_length ? std::max(2U, big16(bytes, at + 2)) : 0;
+    const std::size_t length =
+        has_length ? std::max<std::size_t>(2, from_big(bytes, at + 2, 2)) : 0;
     at = next_marker(bytes, at + 2 + length);
   }
 }
@@ -444,7 +428,7 @@ ImageSize read_jpeg_size(std::string_view bytes) {
     const bool is_frame =
         marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
     if (is_frame && at + 9 <= bytes.size())
-      size = checked_size(big16(bytes, at + 7), big16(bytes, at + 5));
+      size = checked_size(from_big(bytes, at + 7, 2), from_big(bytes, at + 5, 2));
     return !is_frame;
   });
   if (!size) fail_in_header("JPEG");

@@ -48,7 +48,7 @@ void decode_png(std::string_view bytes, ImagePart& part) {
 ImageSize read_png_size(std::string_view bytes) {
   if (bytes.size() < 24) fail_in_header("PNG");
   if (bytes.substr(12, 4) != "IHDR") throw ImageFault("broken PNG: it does not begin with IHDR");
-  return checked_size(big32(bytes, 16), big32(bytes, 20));
+  return checked_size(from_big(bytes, 16, 4), from_big(bytes, 20, 4));
 }
 
 }  // namespace codec

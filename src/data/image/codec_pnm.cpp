@@ -1,5 +1,6 @@
 // Decodes raw PGM and PPM (netpbm's pgm(5), ppm(5)), without a library.
 #include <algorithm>
+#include <charconv>
 #include <string>
 
 #include "data/image/codec.h"
@@ -14,14 +15,6 @@ struct Header {
   std::size_t data = 0;  // offset of the samples
 };
 
-bool is_space(char c) {
-  return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 Header read_header(std::string_view bytes) {
   const char form = bytes[1];
   if (form != '5' && form != '6')
@@ -30,15 +23,16 @@ Header read_header(std::string_view bytes) {
   std::size_t at = 2;  // after P5 or P6
   // Reads a decimal number after blanks and comments.
   const auto number = [&] {
-    constexpr int kMaxDigits = 9;
-    for (; at < bytes.size() && (is_space(bytes[at]) || bytes[at] == '#'); ++at)
+    constexpr std::size_t kMaxDigits = 9;
+    constexpr std::string_view kSkipped = " \t\n\v\f\r#";
+    for (; at < bytes.size() && kSkipped.find(bytes[at]) != kSkipped.npos; ++at)
       if (bytes[at] == '#') at = std::min(bytes.find('\n', at), bytes.size() - 1);
     if (at >= bytes.size()) fail_in_header("PNM");
     std::uint32_t value = 0;
-    int digits = 0;
-    for (; digits < kMaxDigits && at < bytes.size() && is_digit(bytes[at]); ++digits)
-      value = value * 10 + static_cast<std::uint32_t>(bytes[at++] - '0');
-    if (digits == 0) throw ImageFault("broken PNM: missing number");
+    const std::string_view digits = bytes.substr(at, kMaxDigits);
+    const char* end = std::from_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    if (end == digits.data()) throw ImageFault("broken PNM: missing number");
+    at += static_cast<std::size_t>(end - digits.data());
     return value;
   };
   Header header;

@@ -3,6 +3,7 @@
 // in, and so is Lab, whose white libtiff makes yellow; other forms (bilevel, YCbCr, …) are read by
 // its RGBA reader.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tiffio.h>
@@ -73,10 +75,7 @@ int keep_warning(TIFF*, void* user, const char* module, const char* format, va_l
   return 1;
 }
 
-struct CloseTiff {
-  void operator()(TIFF* tiff) const { TIFFClose(tiff); }
-};
-using TiffPointer = std::unique_ptr<TIFF, CloseTiff>;
+using TiffPointer = std::unique_ptr<TIFF, void (*)(TIFF*)>;
 
 [[noreturn]] void fail(const Source& source) {
   throw ImageFault("broken TIFF" + (source.error.empty() ? "" : ": " + source.error));
@@ -93,7 +92,8 @@ TiffPointer open_tiff(Source& source) {
   const auto size_of = [](thandle_t handle) { return toff_t{source_of(handle).bytes.size()}; };
   const auto unmap_nothing = [](thandle_t, void*, toff_t) {};
   TiffPointer tiff(TIFFClientOpenExt("image", "r", &source, read_bytes, write_nothing, seek,
-                                     close_nothing, size_of, map_bytes, unmap_nothing, options));
+                                     close_nothing, size_of, map_bytes, unmap_nothing, options),
+                   TIFFClose);
   TIFFOpenOptionsFree(options);
   if (tiff == nullptr) fail(source);
   return tiff;
@@ -102,12 +102,18 @@ TiffPointer open_tiff(Source& source) {
 struct Layout {
   ImageSize size;
   std::uint16_t bits = 1, samples = 1, photometric = PHOTOMETRIC_MINISBLACK;
+  std::uint16_t compression = COMPRESSION_NONE;
   std::uint16_t colors = 1;  // samples per pixel without alpha
   bool separate = false;     // one plane per sample
+  bool tiled = false;
   bool premultiplied = false;
   std::uint32_t block_width = 0, block_height = 0;  // of tiles; or of strips, as wide as the image
   std::uint16_t *red = nullptr, *green = nullptr, *blue = nullptr;  // the palette, owned by libtiff
   int palette_shift = 8;  // to 8 bits; 0 for a palette that was written with 8
+
+  // Samples of a pixel in one plane of the file, and those that are needed.
+  std::uint32_t in_plane() const { return separate ? 1 : samples; }
+  std::uint32_t kept() const { return colors + (premultiplied ? 1U : 0U); }
 };
 
 // Refuses samples that have no one meaning as colors: to read them anyway would be to guess.
@@ -132,17 +138,17 @@ void check_samples(TIFF* tiff, const Layout& layout, bool has_alpha) {
 Layout layout_of(TIFF* tiff) {
   Layout layout;
   std::uint32_t width = 0, height = 0;
-  std::uint16_t planes = PLANARCONFIG_CONTIG, compression = COMPRESSION_NONE;
+  std::uint16_t planes = PLANARCONFIG_CONTIG;
   TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
   TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
   layout.size = checked_size(width, height);
   TIFFGetFieldDefaulted(tiff, TIFFTAG_BITSPERSAMPLE, &layout.bits);
   TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLESPERPIXEL, &layout.samples);
   TIFFGetFieldDefaulted(tiff, TIFFTAG_PLANARCONFIG, &planes);
-  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &layout.compression);
   TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &layout.photometric);
   layout.separate = planes == PLANARCONFIG_SEPARATE && layout.samples > 1;
-  if (compression == COMPRESSION_JPEG && layout.photometric == PHOTOMETRIC_YCBCR &&
+  if (layout.compression == COMPRESSION_JPEG && layout.photometric == PHOTOMETRIC_YCBCR &&
       !layout.separate) {
     TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
     layout.photometric = PHOTOMETRIC_RGB;
@@ -156,7 +162,8 @@ Layout layout_of(TIFF* tiff) {
   layout.premultiplied =
       layout.colors == 3 && layout.samples > 3 && extras > 0 && kinds[0] == EXTRASAMPLE_ASSOCALPHA;
   check_samples(tiff, layout, extras > 0 && kinds[0] != EXTRASAMPLE_UNSPECIFIED);
-  if (TIFFIsTiled(tiff) != 0) {
+  layout.tiled = TIFFIsTiled(tiff) != 0;
+  if (layout.tiled) {
     TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &layout.block_width);
     TIFFGetField(tiff, TIFFTAG_TILELENGTH, &layout.block_height);
   } else {
@@ -169,18 +176,19 @@ Layout layout_of(TIFF* tiff) {
 
 // Returns the least number of bytes that the samples take in the file; 0 if the compression has no
 // known limit.
-std::uint64_t least_bytes(TIFF* tiff, const Layout& layout) {
-  std::uint16_t compression = COMPRESSION_NONE;
-  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
-  std::uint64_t max_ratio = 0;
-  if (compression == COMPRESSION_NONE) max_ratio = 1;
-  if (compression == COMPRESSION_PACKBITS) max_ratio = 64;
-  if (compression == COMPRESSION_DEFLATE || compression == COMPRESSION_ADOBE_DEFLATE)
-    max_ratio = 1032;
-  if (compression == COMPRESSION_LZW) max_ratio = 4096;
-  if (max_ratio == 0 || layout.photometric == PHOTOMETRIC_YCBCR) return 0;  // may be subsampled
+std::uint64_t least_bytes(const Layout& layout) {
+  constexpr std::pair<std::uint16_t, std::uint64_t> kMaxRatios[] = {
+      {COMPRESSION_NONE, 1},
+      {COMPRESSION_PACKBITS, 64},
+      {COMPRESSION_DEFLATE, 1032},
+      {COMPRESSION_ADOBE_DEFLATE, 1032},
+      {COMPRESSION_LZW, 4096}};
+  if (layout.photometric == PHOTOMETRIC_YCBCR) return 0;  // may be subsampled
   const std::uint64_t samples = layout.separate ? layout.colors : layout.samples;
-  return layout.size.num_pixels() * layout.bits * samples / 8 / max_ratio;
+  for (const auto& [compression, max_ratio] : kMaxRatios)
+    if (compression == layout.compression)
+      return layout.size.num_pixels() * layout.bits * samples / 8 / max_ratio;
+  return 0;
 }
 
 // Throws ImageFault for tiles that are larger than the image and than 128 MiB. A tile that is only
@@ -208,18 +216,10 @@ bool has_palette(TIFF* tiff, Layout& layout) {
 
 bool reads_by_sample(TIFF* tiff, Layout& layout) {
   if ((layout.bits != 8 && layout.bits != 16) || layout.samples < layout.colors) return false;
-  switch (layout.photometric) {
-    case PHOTOMETRIC_PALETTE:
-      return has_palette(tiff, layout);
-    case PHOTOMETRIC_MINISBLACK:
-    case PHOTOMETRIC_MINISWHITE:
-    case PHOTOMETRIC_RGB:
-    case PHOTOMETRIC_CIELAB:
-    case PHOTOMETRIC_SEPARATED:
-      return true;
-    default:
-      return false;
-  }
+  if (layout.photometric == PHOTOMETRIC_PALETTE) return has_palette(tiff, layout);
+  constexpr std::array kForms{PHOTOMETRIC_MINISBLACK, PHOTOMETRIC_MINISWHITE, PHOTOMETRIC_RGB,
+                              PHOTOMETRIC_CIELAB, PHOTOMETRIC_SEPARATED};
+  return std::ranges::count(kForms, layout.photometric) > 0;
 }
 
 // Undoes premultiplied alpha as Pillow does.
@@ -275,83 +275,47 @@ void put_pixel(const Layout& layout, const std::uint8_t* samples, std::uint8_t* 
   }
 }
 
-// Reads the blocks (tiles or strips) at one position of the image, one per plane, as interleaved
-// 8-bit samples.
-class BlockReader {
- public:
-  BlockReader(TIFF* tiff, const Source& source, const Layout& layout)
-      : tiff_(tiff), source_(source), layout_(layout), tiled_(TIFFIsTiled(tiff) != 0) {
-    const tmsize_t size = tiled_ ? TIFFTileSize(tiff) : TIFFStripSize(tiff);
-    const std::uint64_t pixels = std::uint64_t{layout.block_width} * layout.block_height;
-    const std::uint64_t needed = pixels * plane_samples() * bytes_per_sample();
-    if (size <= 0 || static_cast<std::uint64_t>(size) != needed || needed > kMaxBlockBytes)
-      throw ImageFault("broken TIFF: implausible size of strips or tiles");
-    block_.resize(size);
-    samples_.resize(pixels * kept_samples());
-  }
-
-  // Returns [block_height, block_width, kept_samples()], valid until the next call. (x, y) lies in
-  // the block.
-  const std::uint8_t* read(std::uint32_t x, std::uint32_t y) {
-    const std::uint32_t planes = layout_.separate ? kept_samples() : 1;
-    for (std::uint32_t plane = 0; plane < planes; ++plane) {
-      read_plane(x, y, static_cast<std::uint16_t>(plane));
-      spread(plane);
-    }
-    return samples_.data();
-  }
-
-  std::uint32_t kept_samples() const { return layout_.colors + (layout_.premultiplied ? 1U : 0U); }
-
- private:
-  static constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 31;
-
-  std::uint32_t plane_samples() const { return layout_.separate ? 1 : layout_.samples; }
-  std::uint32_t bytes_per_sample() const { return layout_.bits / 8U; }
-
-  void read_plane(std::uint32_t x, std::uint32_t y, std::uint16_t plane) {
-    const auto size = static_cast<tmsize_t>(block_.size());
-    if (tiled_) {
-      const std::uint32_t tile = TIFFComputeTile(tiff_, x, y, 0, plane);
-      if (TIFFReadEncodedTile(tiff_, tile, block_.data(), size) < 0) fail(source_);
-    } else {
-      const std::uint32_t strip = TIFFComputeStrip(tiff_, y, plane);
-      if (TIFFReadEncodedStrip(tiff_, strip, block_.data(), size) < 0) fail(source_);
-    }
-  }
-
-  // Copies the samples of the block that are kept. Of 16-bit samples, which libtiff returns in
-  // native (little-endian) order, only the high byte is kept.
-  void spread(std::uint32_t plane) {
-    const std::uint32_t width = bytes_per_sample();
-    const std::uint32_t from = plane_samples(), to = kept_samples();
-    const std::uint32_t count = layout_.separate ? 1 : to;
-    const std::uint8_t* in = block_.data() + (width - 1);
-    std::uint8_t* out = samples_.data() + plane;
-    for (std::size_t i = samples_.size() / to; i > 0; --i, in += from * width, out += to) {
+// Reads the blocks (tiles or strips) at one position of the image, one per plane, to `samples` as
+// interleaved 8-bit samples: [block_height, block_width, layout.kept()]. (x, y) lies in the block.
+// Of 16-bit samples, which libtiff returns in native (little-endian) order, only the high byte is
+// kept.
+void read_block(TIFF* tiff, const Source& source, const Layout& layout, std::uint32_t x,
+                std::uint32_t y, std::vector<std::uint8_t>& block,
+                std::vector<std::uint8_t>& samples) {
+  const auto size = static_cast<tmsize_t>(block.size());
+  const std::uint32_t width = layout.bits / 8U, from = layout.in_plane(), to = layout.kept();
+  const std::uint32_t planes = layout.separate ? to : 1, count = layout.separate ? 1 : to;
+  for (std::uint16_t plane = 0; plane < planes; ++plane) {
+    const std::uint32_t place =
+        layout.tiled ? TIFFComputeTile(tiff, x, y, 0, plane) : TIFFComputeStrip(tiff, y, plane);
+    const auto read_stored = layout.tiled ? TIFFReadEncodedTile : TIFFReadEncodedStrip;
+    if (read_stored(tiff, place, block.data(), size) < 0) fail(source);
+    const std::uint8_t* in = block.data() + (width - 1);
+    std::uint8_t* out = samples.data() + plane;
+    for (std::size_t i = samples.size() / to; i > 0; --i, in += from * width, out += to) {
       for (std::uint32_t s = 0; s < count; ++s) out[s] = in[s * width];
     }
   }
-
-  TIFF* tiff_;
-  const Source& source_;
-  const Layout& layout_;
-  bool tiled_;
-  std::vector<std::uint8_t> block_, samples_;
-};
+}
 
 void read_samples(TIFF* tiff, const Source& source, const Layout& layout, std::uint8_t* pixels) {
-  BlockReader reader(tiff, source, layout);
+  constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 31;
+  const tmsize_t size = layout.tiled ? TIFFTileSize(tiff) : TIFFStripSize(tiff);
+  const std::uint64_t block_pixels = std::uint64_t{layout.block_width} * layout.block_height;
+  const std::uint64_t needed = block_pixels * layout.in_plane() * (layout.bits / 8U);
+  if (size <= 0 || static_cast<std::uint64_t>(size) != needed || needed > kMaxBlockBytes)
+    throw ImageFault("broken TIFF: implausible size of strips or tiles");
+  const std::uint32_t step = layout.kept();
+  std::vector<std::uint8_t> block(needed), samples(block_pixels * step);
   const auto width = static_cast<std::uint32_t>(layout.size.width);
   const auto height = static_cast<std::uint32_t>(layout.size.height);
-  const std::uint32_t step = reader.kept_samples();
   for (std::uint32_t top = 0; top < height; top += layout.block_height) {
     for (std::uint32_t left = 0; left < width; left += layout.block_width) {
-      const std::uint8_t* block = reader.read(left, top);
+      read_block(tiff, source, layout, left, top, block, samples);
       const std::uint32_t rows = std::min(layout.block_height, height - top);
       const std::uint32_t columns = std::min(layout.block_width, width - left);
       for (std::uint32_t y = 0; y < rows; ++y) {
-        const std::uint8_t* in = block + std::size_t{y} * layout.block_width * step;
+        const std::uint8_t* in = samples.data() + std::size_t{y} * layout.block_width * step;
         std::uint8_t* out = pixels + (std::size_t{top + y} * width + left) * 3;
         for (std::uint32_t x = 0; x < columns; ++x, in += step, out += 3)
           put_pixel(layout, in, out);
@@ -379,14 +343,11 @@ void read_by_rgba(TIFF* tiff, const Source& source, ImageSize size, std::uint8_t
 }
 
 // What is wrong with an image that libtiff has read; empty if nothing is.
-std::string damage_of(TIFF* tiff, const Source& source) {
+std::string damage_of(TIFF* tiff, const Source& source, const Layout& layout) {
   const std::string& told = source.error.empty() ? source.damage : source.error;
   if (!told.empty()) return "TIFF data is corrupt in places: " + told;
-  std::uint16_t compression = COMPRESSION_NONE;
-  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
-  const bool is_tiled = TIFFIsTiled(tiff) != 0;
-  const std::uint32_t count = is_tiled ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
-  for (std::uint32_t i = 0; compression != COMPRESSION_NONE && i < count; ++i) {
+  const std::uint32_t count = layout.tiled ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
+  for (std::uint32_t i = 0; layout.compression != COMPRESSION_NONE && i < count; ++i) {
     const std::uint64_t offset = TIFFGetStrileOffset(tiff, i);
     if (offset >= source.bytes.size()) continue;
     const std::string_view block = source.bytes.substr(offset, TIFFGetStrileByteCount(tiff, i));
@@ -415,14 +376,14 @@ void decode_tiff(std::string_view bytes, ImagePart& part) {
   Layout layout = layout_of(tiff.get());
   require_palette(bytes, layout);
   check_block(layout);
-  require_bytes(bytes.size(), least_bytes(tiff.get(), layout), "TIFF");
+  require_bytes(bytes.size(), least_bytes(layout), "TIFF");
   const auto pixels = begin_whole(layout.size, part);
   if (reads_by_sample(tiff.get(), layout)) {
     read_samples(tiff.get(), source, layout, pixels.data());
   } else {
     read_by_rgba(tiff.get(), source, layout.size, pixels.data());
   }
-  part.damage = damage_of(tiff.get(), source);
+  part.damage = damage_of(tiff.get(), source, layout);
 }
 
 bool visit_tiff_entries(std::string_view bytes,
@@ -430,28 +391,25 @@ bool visit_tiff_entries(std::string_view bytes,
   if (bytes.size() < 16) return false;
   const bool little = bytes[0] == 'I';
   const bool big_form = bytes[little ? 2 : 3] == '+';
-  const auto word = [&](std::size_t at) { return little ? little16(bytes, at) : big16(bytes, at); };
-  const auto quad = [&](std::size_t at) { return little ? little32(bytes, at) : big32(bytes, at); };
-  const auto eight = [&](std::size_t at) -> std::uint64_t {
-    const std::uint64_t first = quad(at), second = quad(at + 4);
-    return little ? first | second << 32 : second | first << 32;
+  const auto number = [&](std::size_t at, std::size_t size) {
+    return little ? from_little(bytes, at, size) : from_big(bytes, at, size);
   };
-  const std::uint64_t directory = big_form ? eight(8) : quad(4);
+  const std::uint64_t directory = big_form ? number(8, 8) : number(4, 4);
   if (directory > bytes.size() || bytes.size() - directory < 8) return false;
   auto at = static_cast<std::size_t>(directory);
-  const std::uint64_t count = big_form ? eight(at) : word(at);
+  const std::uint64_t count = number(at, big_form ? 8 : 2);
   at += big_form ? 8 : 2;
   const std::size_t entry_bytes = big_form ? 20 : 12, value = big_form ? 12 : 8;
   for (std::uint64_t i = 0; i < count; ++i, at += entry_bytes) {
     if (at + entry_bytes > bytes.size()) return false;
-    const std::uint32_t type = word(at + 2);
+    const std::uint64_t type = number(at + 2, 2);
     const bool is_word = type == TIFF_SHORT || type == TIFF_SSHORT;
     const bool is_quad = type == TIFF_LONG || type == TIFF_SLONG;
-    const std::uint64_t values = big_form ? eight(at + 4) : quad(at + 4);
+    const std::uint64_t values = number(at + 4, big_form ? 8 : 4);
     const std::uint64_t most = (big_form ? 8U : 4U) / (is_word ? 2U : 4U);  // in the entry itself
-    const TiffEntry entry{.tag = word(at),
+    const TiffEntry entry{.tag = static_cast<std::uint32_t>(number(at, 2)),
                           .is_integer = (is_word || is_quad) && values >= 1 && values <= most,
-                          .value = is_word ? word(at + value) : quad(at + value)};
+                          .value = static_cast<std::uint32_t>(number(at + value, is_word ? 2 : 4))};
     if (!visit(entry)) return true;
   }
   return true;

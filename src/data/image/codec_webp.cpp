@@ -34,11 +34,6 @@ ImageSize size_of(const WebPBitstreamFeatures& features) {
                       static_cast<std::uint64_t>(features.height));
 }
 
-std::uint32_t little24(std::string_view bytes, std::size_t at) {
-  return little16(bytes, at) | static_cast<std::uint32_t>(static_cast<std::uint8_t>(bytes[at + 2]))
-                                   << 16;
-}
-
 struct Frame {
   std::string_view data;
   std::size_t x = 0, y = 0;  // its position on the canvas
@@ -50,11 +45,12 @@ Frame first_frame(std::string_view bytes) {
   constexpr std::size_t kFrameHeader = 16;
   std::size_t at = 12;
   while (at + 8 <= bytes.size()) {
-    const std::size_t length = little32(bytes, at + 4);
+    const std::size_t length = from_little(bytes, at + 4, 4);
     if (bytes.substr(at, 4) == "ANMF") {
       if (length < kFrameHeader || at + 8 + length > bytes.size()) break;
       return {bytes.substr(at + 8 + kFrameHeader, length - kFrameHeader),
-              std::size_t{little24(bytes, at + 8)} * 2, std::size_t{little24(bytes, at + 11)} * 2};
+              std::size_t{from_little(bytes, at + 8, 3)} * 2,
+              std::size_t{from_little(bytes, at + 11, 3)} * 2};
     }
     at += 8 + length + (length & 1);
   }
@@ -66,7 +62,7 @@ void check_end(std::string_view bytes) {
   const std::size_t end = without_zero_tail(bytes).size();
   if (end == bytes.size()) return;
   for (std::size_t at = 12; at + 8 <= end;) {
-    const std::size_t length = little32(bytes, at + 4), next = at + 8 + length + (length & 1);
+    const std::size_t length = from_little(bytes, at + 4, 4), next = at + 8 + length + (length & 1);
     if (bytes.substr(at, 4) == "VP8 " && without_zero_tail(bytes.substr(0, next)).size() < next)
       fail(VP8_STATUS_NOT_ENOUGH_DATA);
     at = next;

@@ -29,7 +29,7 @@ bool is_png(std::string_view bytes) {
 bool is_bmp(std::string_view bytes) {
   constexpr std::uint32_t kLongestHeader = 124;  // text that begins with "BM" claims more
   return bytes.starts_with("BM"sv) && bytes.size() >= 18 &&
-         codec::little32(bytes, 14) <= kLongestHeader;
+         codec::from_little(bytes, 14, 4) <= kLongestHeader;
 }
 
 bool is_pnm(std::string_view bytes) {
@@ -203,12 +203,7 @@ const std::vector<std::string>& image_extensions() {
 
 DecodedImage decode_image(std::string_view bytes, Exif exif) {
   ImagePart part;
-  decode_part(
-      bytes, exif,
-      [](ImageSize whole) {
-        return WantedPart{{0, 0, whole}};
-      },
-      part);
+  decode_part(bytes, exif, codec::choose_whole, part);
   return {{part.whole, std::move(part.pixels)}, std::move(part.damage)};
 }
 
@@ -272,22 +267,18 @@ std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part) {
   return pixels;
 }
 
-std::uint32_t little16(std::string_view bytes, std::size_t at) {
-  return static_cast<std::uint8_t>(bytes[at]) |
-         static_cast<std::uint32_t>(static_cast<std::uint8_t>(bytes[at + 1])) << 8;
+std::uint64_t from_little(std::string_view bytes, std::size_t at, std::size_t count) {
+  std::uint64_t value = 0;
+  for (std::size_t i = count; i-- > 0;)
+    value = value << 8 | static_cast<std::uint8_t>(bytes[at + i]);
+  return value;
 }
 
-std::uint32_t little32(std::string_view bytes, std::size_t at) {
-  return little16(bytes, at) | little16(bytes, at + 2) << 16;
-}
-
-std::uint32_t big16(std::string_view bytes, std::size_t at) {
-  return static_cast<std::uint8_t>(bytes[at + 1]) |
-         static_cast<std::uint32_t>(static_cast<std::uint8_t>(bytes[at])) << 8;
-}
-
-std::uint32_t big32(std::string_view bytes, std::size_t at) {
-  return big16(bytes, at + 2) | big16(bytes, at) << 16;
+std::uint64_t from_big(std::string_view bytes, std::size_t at, std::size_t count) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    value = value << 8 | static_cast<std::uint8_t>(bytes[at + i]);
+  return value;
 }
 
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb) {

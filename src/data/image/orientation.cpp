@@ -9,9 +9,8 @@
 namespace kiln {
 namespace {
 
-using codec::big16;
-using codec::big32;
-using codec::little32;
+using codec::from_big;
+using codec::from_little;
 using std::string_view_literals::operator""sv;
 
 constexpr std::uint32_t kOrientationTag = 274;
@@ -23,7 +22,7 @@ std::string_view exif_of_jpeg(std::string_view bytes, std::string& joined) {
   constexpr auto kSignature = "Exif\0\0"sv;
   std::string_view found;
   codec::visit_jpeg_segments(bytes, [&](std::uint8_t marker, std::size_t at) {
-    const std::size_t length = big16(bytes, at + 2);
+    const std::size_t length = from_big(bytes, at + 2, 2);
     if (marker == 0xd9 || marker == 0xda || length < 2) return false;  // end of image, first scan
     const std::string_view content = bytes.substr(at + 4, length - 2);
     if (marker != 0xe1 || !content.starts_with(kSignature)) return true;
@@ -69,7 +68,7 @@ std::string_view exif_of_png(std::string_view bytes, std::string& unpacked) {
   constexpr auto kKeyword = "Raw profile type exif\0"sv;
   std::string_view found;
   for (std::size_t at = 8; at + 12 <= bytes.size();) {
-    const std::size_t length = big32(bytes, at);
+    const std::size_t length = from_big(bytes, at, 4);
     const std::string_view kind = bytes.substr(at + 4, 4), content = bytes.substr(at + 8, length);
     if (kind == "eXIf") found = content;
     if ((kind == "tEXt" || kind == "zTXt") && content.starts_with(kKeyword))
@@ -85,7 +84,7 @@ std::optional<std::string_view> exif_of_webp(std::string_view bytes) {
   constexpr int kHasExif = 8;
   if (bytes.size() < 21 || bytes.substr(12, 4) != "VP8X" || (bytes[20] & kHasExif) == 0) return "";
   for (std::size_t at = 12; at + 8 <= bytes.size();) {
-    const std::size_t length = little32(bytes, at + 4);
+    const std::size_t length = from_little(bytes, at + 4, 4);
     if (bytes.substr(at, 4) == "EXIF") return bytes.substr(at + 8, length);
     at += 8 + length + (length & 1);
   }

@@ -108,20 +108,16 @@ ResampleAxis axis_of(int begin, int length, int resized) {
   return {static_cast<double>(begin), static_cast<double>(length), resized, 0, resized};
 }
 
-int other_side(std::int64_t side, int from, int other, ImageSize whole) {
-  const std::int64_t resized = side * other / from;
+// The size of an image of size `whole` with this height, or this width; the other side is rounded
+// down.
+ImageSize with_side(ImageSize whole, bool is_height, int side) {
+  const int from = is_height ? whole.height : whole.width;
+  const int other = is_height ? whole.width : whole.height;
+  const std::int64_t resized = std::int64_t{side} * other / from;
   if (side * resized > kMaxImagePixels)
     throw ImageFault("too elongated to resize: " + text_of(whole));
-  return static_cast<int>(resized);
-}
-
-// The other side follows, rounded down.
-ImageSize with_height(ImageSize from, int side) {
-  return {side, other_side(side, from.height, from.width, from)};
-}
-
-ImageSize with_width(ImageSize from, int side) {
-  return {other_side(side, from.width, from.height, from), side};
+  const auto rest = static_cast<int>(resized);
+  return is_height ? ImageSize{side, rest} : ImageSize{rest, side};
 }
 
 }  // namespace
@@ -137,13 +133,13 @@ int center_offset(int excess) {
 }
 
 ImageSize resized_size(ImageSize from, int short_side) {
-  return from.height <= from.width ? with_height(from, short_side) : with_width(from, short_side);
+  return with_side(from, from.height <= from.width, short_side);
 }
 
 ImageSize covering_size(ImageSize from, ImageSize out) {
   const bool is_tall =
       std::int64_t{from.height} * out.width >= std::int64_t{from.width} * out.height;
-  return is_tall ? with_width(from, out.width) : with_height(from, out.height);
+  return with_side(from, !is_tall, is_tall ? out.width : out.height);
 }
 
 ImageSize inner_size(ImageSize from, ImageSize out) {
@@ -350,12 +346,8 @@ struct Kernel {
   double radius;
 };
 
-Kernel kernel_of(Interpolation filter) {
-  if (filter == Interpolation::kBox) return {box, 0.5};
-  if (filter == Interpolation::kHamming) return {hamming, 1};
-  if (filter == Interpolation::kBicubic) return {bicubic, 2};
-  return {lanczos, 3};
-}
+// By Interpolation; nearest and bilinear are not filters of this kind.
+constexpr Kernel kKernels[] = {{}, {lanczos, 3}, {}, {bicubic, 2}, {box, 0.5}, {hamming, 1}};
 
 constexpr int kWeightBits = 22;
 
@@ -416,7 +408,7 @@ void resize_with_filter(const std::uint8_t* pixels, ImageSize whole, const Regio
   const std::uint8_t* corner = pixels + whole.place_of(region.top, region.left);
   if (filter == Interpolation::kNearest)
     return take_nearest(corner, stride, region.size, resized, target);
-  const Kernel kernel = kernel_of(filter);
+  const Kernel& kernel = kKernels[static_cast<std::size_t>(filter)];
   const std::size_t height = size_of(region.size.height);
   scratch.resize(height * row_bytes);  // after the first pass: [region.height, resized.width, 3]
   Taps taps;

@@ -13,32 +13,6 @@ using std::string_view_literals::operator""sv;
 
 constexpr std::size_t kEnough = 1024;  // bytes to tell what a file is
 
-// The brands of an ISO media file (ISO/IEC 14496-12, 4.3): the major one, then the compatible ones.
-bool has_brand(std::string_view bytes, std::string_view brand) {
-  if (bytes.size() < 12 || bytes.substr(4, 4) != "ftyp"sv) return false;
-  const std::size_t length =
-      static_cast<unsigned char>(bytes[2]) * 256U + static_cast<unsigned char>(bytes[3]);
-  const std::string_view box = bytes.substr(0, length);
-  for (std::size_t at = 8; at + 4 <= box.size(); at += 4)
-    if (box.substr(at, 4) == brand) return true;
-  return false;
-}
-
-bool is_avif(std::string_view bytes) {
-  return has_brand(bytes, "avif") || has_brand(bytes, "avis");
-}
-
-bool is_heic(std::string_view bytes) {
-  constexpr std::array kBrands = {"heic"sv, "heix"sv, "heim"sv, "heis"sv,
-                                  "hevc"sv, "hevx"sv, "mif1"sv, "msf1"sv};
-  return !is_avif(bytes) &&
-         std::ranges::any_of(kBrands, [&](auto brand) { return has_brand(bytes, brand); });
-}
-
-bool is_raw(std::string_view bytes) {
-  return has_brand(bytes, "crx ");
-}
-
 bool is_video(std::string_view bytes) {
   return (bytes.starts_with("RIFF"sv) && bytes.substr(0, 12).ends_with("AVI "sv)) ||
          (bytes.size() >= 12 && bytes.substr(4, 4) == "ftyp"sv);
@@ -53,20 +27,38 @@ struct Row {
   std::string_view extensions;                         // each between spaces
   std::array<std::string_view, 2> starts = {};         // of the files; unused ones are empty
   bool (*is_other)(std::string_view bytes) = nullptr;  // what begins otherwise
+  std::array<std::string_view, 8> brands = {};         // of an ISO media file
 
   bool matches(std::string_view bytes) const {
     const auto begins = [&](auto start) { return !start.empty() && bytes.starts_with(start); };
-    return std::ranges::any_of(starts, begins) || (is_other != nullptr && is_other(bytes));
+    return std::ranges::any_of(starts, begins) || (is_other != nullptr && is_other(bytes)) ||
+           has_brand(bytes);
+  }
+
+  // ISO/IEC 14496-12, 4.3: the major brand, then the compatible ones.
+  bool has_brand(std::string_view bytes) const {
+    if (bytes.size() < 12 || bytes.substr(4, 4) != "ftyp"sv) return false;
+    const std::size_t length =
+        static_cast<unsigned char>(bytes[2]) * 256U + static_cast<unsigned char>(bytes[3]);
+    const std::string_view box = bytes.substr(0, length);
+    for (std::size_t at = 8; at + 4 <= box.size(); at += 4)
+      if (std::ranges::count(brands, box.substr(at, 4)) > 0) return true;
+    return false;
   }
 };
 
 // The first row that matches is used.
 constexpr Row kRows[] = {
+    {{"an AVIF image", "AVIF images", "convert", "with `avifdec`"},
+     " avif avifs ",
+     {},
+     nullptr,
+     {"avif"sv, "avis"sv}},
     {{"a HEIC photo", "HEIC photos", "convert", "with `heif-convert`, or set the camera to JPEG"},
      " heic heif hif heics ",
      {},
-     is_heic},
-    {{"an AVIF image", "AVIF images", "convert", "with `avifdec`"}, " avif avifs ", {}, is_avif},
+     nullptr,
+     {"heic"sv, "heix"sv, "heim"sv, "heis"sv, "hevc"sv, "hevx"sv, "mif1"sv, "msf1"sv}},
     {{"a GIF image", "GIF images", "convert", "to PNG, for example with `magick`"},
      " gif ",
      {"GIF8"sv}},
@@ -74,7 +66,8 @@ constexpr Row kRows[] = {
       "to JPEG, for example with `darktable-cli`"},
      " cr2 cr3 crw nef nrw arw srf sr2 dng raf orf rw2 pef srw x3f raw 3fr iiq kdc dcr mrw erf ",
      {"FUJIFILMCCD-RAW"sv},
-     is_raw},
+     nullptr,
+     {"crx "sv}},
     {{"a JPEG XL image", "JPEG XL images", "convert", "with `djxl`"},
      " jxl ",
      {"\xff\x0a"sv, "\0\0\0\x0cJXL "sv}},
@@ -93,13 +86,6 @@ constexpr Row kRows[] = {
      is_video},
 };
 
-std::string lower(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
-  return small;
-}
-
 bool is_text(std::string_view bytes) {
   constexpr std::string_view kSpaces = "\t\n\r\f";
   return is_utf8(cut_to_bytes(bytes, 1000)) && std::ranges::none_of(bytes, [&](char c) {
@@ -116,7 +102,7 @@ std::string_view other_kind(std::string_view bytes) {
                         "ELF"sv))
     return "a program";
   if (!is_text(bytes)) return {};
-  const std::string start = lower(bytes.substr(0, 512));
+  const std::string start = in_small_letters(bytes.substr(0, 512));
   if (start.starts_with("version https://git-lfs"))
     return "a Git LFS pointer instead of the file (run `git lfs pull`)";
   if (start.find("<html") != start.npos || start.find("<!doctype html") != start.npos)
@@ -130,7 +116,7 @@ std::string_view other_kind(std::string_view bytes) {
 const UnreadKind* unread_kind_of_name(std::string_view file_name) {
   const std::size_t dot = file_name.rfind('.');
   if (dot == std::string_view::npos) return nullptr;
-  const std::string wanted = " " + lower(file_name.substr(dot + 1)) + " ";
+  const std::string wanted = " " + in_small_letters(file_name.substr(dot + 1)) + " ";
   const auto* row = std::ranges::find_if(kRows, [&](const Row& candidate) {
     return candidate.extensions.find(wanted) != std::string_view::npos;
   });

@@ -182,15 +182,13 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     SampleSlot& place = slot.places[index];
     std::uint8_t* target = slot.batch.pixels.get() + index * slot_bytes_;
     try {
+      if (plan.scaling) decoder.pixels.resize(pixel_bytes_);
+      std::uint8_t* pixels = plan.scaling ? decoder.pixels.data() : target;
+      place.fault = decode(position, decoder, place.times, pixels);
       if (plan.scaling) {
-        decoder.pixels.resize(pixel_bytes_);
-        place.fault = decode(position, decoder, place.times, decoder.pixels.data());
         const Stopwatch watch;
-        normalize_pixels(decoder.pixels.data(), pixel_bytes_ / 3, *plan.scaling,
-                         reinterpret_cast<float*>(target));
+        normalize_pixels(pixels, pixel_bytes_ / 3, *plan.scaling, reinterpret_cast<float*>(target));
         place.times.scale_seconds = watch.seconds();
-      } else {
-        place.fault = decode(position, decoder, place.times, target);
       }
       place.is_usable = true;
     } catch (const ReadCutShort&) {

@@ -11,6 +11,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 
@@ -55,13 +56,10 @@ bool archive_answers(const OpenFile& file) {
 
 // Opens the folder, since a file system may answer stat() from its cache.
 bool folder_answers(const std::filesystem::path& root) {
-  const int descriptor =
-      ::open(root.empty() ? "." : root.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (descriptor < 0) return !is_outage(errno);
+  const Descriptor folder(
+      ::open(root.empty() ? "." : root.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};
-  const bool good = ::fstat(descriptor, &info) == 0 || !is_outage(errno);
-  ::close(descriptor);
-  return good;
+  return (folder.number() >= 0 && ::fstat(folder.number(), &info) == 0) || !is_outage(errno);
 }
 
 // Reads from another image, since a mount may answer for its root although its server is gone, and
@@ -131,15 +129,15 @@ void LoaderThreads::decode(int index) {
       decoders_wake_.wait(lock);
       continue;
     }
-    const Need known = need_;
+    const std::size_t pixels = need_pixels_, file = need_file_;
     lock.unlock();
     readers_wake_.notify_one();
     const Stopwatch watch;
     const Timeline::Time begin = Timeline::Clock::now();
     std::exception_ptr failure;
     try {
-      decoder.path.reserve(known.pixels);
-      if (decoder.bytes.capacity() < known.file) std::string(known.file, '\0').swap(decoder.bytes);
+      decoder.path.reserve(pixels);
+      if (decoder.bytes.capacity() < file) std::string(file, '\0').swap(decoder.bytes);
       source->load(position, decoder);
     } catch (...) {
       failure = std::current_exception();
@@ -148,8 +146,8 @@ void LoaderThreads::decode(int index) {
     note("loader thread", index, "load an image", begin);
     lock.lock();
     use_.busy_seconds += seconds;
-    need_.pixels = std::max(need_.pixels, std::min(decoder.path.capacity(), kWholeImageBytes));
-    need_.file = std::max(need_.file, std::min(decoder.bytes.capacity(), kWholeImageBytes));
+    need_pixels_ = std::max(need_pixels_, std::min(decoder.path.capacity(), kWholeImageBytes));
+    need_file_ = std::max(need_file_, std::min(decoder.bytes.capacity(), kWholeImageBytes));
     source->loaded(position, failure);
     leave(*source);
   }
@@ -292,7 +290,7 @@ std::string LoaderThreads::take_file_buffer() {
     file_buffers_.pop_back();
   }
   try {
-    if (buffer.capacity() < need_.file) std::string(need_.file, '\0').swap(buffer);
+    if (buffer.capacity() < need_file_) std::string(need_file_, '\0').swap(buffer);
   } catch (const std::bad_alloc&) {  // the read of the file will fail likewise and be reported
   }
   return buffer;
@@ -361,11 +359,6 @@ void FolderWatch::look(const Dataset& set, std::size_t i, bool is_lost,
                         (!is_lost || another_answers(set, i));
   lock.lock();
   looks_done_ = looks_begun_;
-  learn(answered);
-  looked_.notify_all();
-}
-
-void FolderWatch::learn(bool answered) {
   const Clock::time_point now = Clock::now();
   next_look_ = answered ? now : now + limits_.between_looks;
   const State before = state_;
@@ -377,6 +370,7 @@ void FolderWatch::learn(bool answered) {
   } else if (before == State::kAwaited && now - outage_began_ >= limits_.wait) {
     state_ = State::kGivenUp;
   }
+  looked_.notify_all();
   if (state_ == before || !warn_) return;
   const std::chrono::duration<double> waited = now - outage_began_, most = limits_.wait;
   warn_("data folder '" + root_.string() + "'" +

@@ -69,7 +69,6 @@ class FolderWatch {
 
   bool answers(const Dataset& set, std::size_t i, bool is_lost, const std::atomic<bool>& closing);
   void look(const Dataset& set, std::size_t i, bool is_lost, std::unique_lock<std::mutex>& lock);
-  void learn(bool answered);
 
   const std::filesystem::path root_;
   const OutageLimits limits_;
@@ -198,9 +197,7 @@ class LoaderThreads {
   // The largest memory that any decoder has needed so far, except for huge files and images. All
   // decoders reserve it, so that memory is stable once every image has been seen once, not once
   // every decoder has seen the largest.
-  struct Need {
-    std::size_t pixels = 0, file = 0;
-  };
+  std::size_t need_pixels_ = 0, need_file_ = 0;
 
   void stop();
   void start_decoders();
@@ -225,7 +222,6 @@ class LoaderThreads {
   std::multimap<std::size_t, BatchBuffer> buffers_;
   std::vector<std::string> file_buffers_;
   std::size_t ahead_bytes_ = 0;
-  Need need_;
   bool stopping_ = false;
   std::vector<std::jthread> decoders_, readers_;  // last, so that they stop first
 };

@@ -25,20 +25,6 @@ std::uint64_t draws_of_class(std::uint64_t draws, std::size_t which, std::size_t
   return (draws + num_classes - 1 - which) / num_classes;
 }
 
-// Adds draws `begin` to `end` (exclusive) of a class to `drawn`. They go through its images in
-// shuffled passes.
-void deal_out(const Images& images, std::uint64_t begin, std::uint64_t end, std::uint64_t seed,
-              std::size_t which, Images& drawn) {
-  Images pass;
-  for (std::uint64_t draw = begin; draw < end; ++draw) {
-    const std::uint64_t place = draw % images.size();
-    if (draw == begin || place == 0)
-      pass = permutation(static_cast<std::uint32_t>(images.size()),
-                         {seed, draw / images.size(), which, images.size()});
-    drawn.push_back(images[pass[place]]);
-  }
-}
-
 }  // namespace
 
 SampledOrder balanced_order(std::span<const std::int32_t> labels, std::size_t count,
@@ -47,9 +33,19 @@ SampledOrder balanced_order(std::span<const std::int32_t> labels, std::size_t co
   const std::uint64_t before = (epoch - 1) * count;
   Images drawn;
   drawn.reserve(count);
-  for (std::size_t which = 0; which < classes.size(); ++which)
-    deal_out(classes[which], draws_of_class(before, which, classes.size()),
-             draws_of_class(before + count, which, classes.size()), seed, which, drawn);
+  for (std::size_t which = 0; which < classes.size(); ++which) {
+    // The draws of a class go through its images in shuffled passes.
+    const Images& images = classes[which];
+    const std::uint64_t end = draws_of_class(before + count, which, classes.size());
+    Images pass;
+    for (std::uint64_t draw = draws_of_class(before, which, classes.size()); draw < end; ++draw) {
+      const std::uint64_t place = draw % images.size();
+      if (pass.empty() || place == 0)
+        pass = permutation(static_cast<std::uint32_t>(images.size()),
+                           {seed, draw / images.size(), which, images.size()});
+      drawn.push_back(images[pass[place]]);
+    }
+  }
   SampledOrder result;
   result.order.reserve(drawn.size());
   result.repeats.reserve(drawn.size());

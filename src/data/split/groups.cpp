@@ -28,14 +28,6 @@ constexpr int kBandFlips = kMaxBits / kBands;  // some band differs in at most t
 constexpr double kLeastContrast = 3;           // standard deviation of gray levels (0 to 255)
 constexpr double kLeastAllowed = 2;  // in levels (0 to 255), for rounding and quantization
 
-// Returns the largest root mean square difference of two thumbnails, relative to their contrast, at
-// which images look alike. `side` is the shorter side of the smaller image, in pixels. This covers
-// the changes that other sizes and JPEG qualities down to 30 made to 284 photos, and 99 of 100 of
-// those made to CIFAR-10. The smaller an image, the more of its thumbnail is codec noise.
-double max_difference(int side) {
-  return std::clamp(9.0 / side, 0.12, 0.24);
-}
-
 using Gray = std::array<float, kGraySide * kGraySide>;
 
 // [kFrequencies, kGraySide]: the rows of the DCT-II with the lowest frequencies.
@@ -87,8 +79,11 @@ double contrast_of(const Samples& samples) {
 }
 
 bool thumbnails_agree(const LookPrint& a, const LookPrint& b) {
-  const double allowed = std::max(
-      kLeastAllowed, max_difference(std::min(a.side, b.side)) * std::min(a.contrast, b.contrast));
+  // The largest root mean square difference relative to the contrast. This covers the changes that
+  // other sizes and JPEG qualities down to 30 made to 284 photos, and 99 of 100 of those made to
+  // CIFAR-10. The smaller an image, the more of its thumbnail is codec noise.
+  const double most_relative = std::clamp(9.0 / std::min(a.side, b.side), 0.12, 0.24);
+  const double allowed = std::max(kLeastAllowed, most_relative * std::min(a.contrast, b.contrast));
   const auto most =
       static_cast<std::int64_t>(allowed * allowed * static_cast<double>(a.thumbnail.size()));
   std::int64_t sum = 0;
@@ -199,9 +194,8 @@ std::vector<ImagePair> near_duplicates(const std::vector<LookPrint>& looks) {
         join_pattern(looks, i, mine ^ flip, index, united, pairs);
     }
   }
-  std::sort(pairs.begin(), pairs.end(), [](const ImagePair& a, const ImagePair& b) {
-    return std::pair(a.second, a.first) < std::pair(b.second, b.first);
-  });
+  std::ranges::sort(pairs, {},
+                    [](const ImagePair& pair) { return std::pair(pair.second, pair.first); });
   return pairs;
 }
 
@@ -248,46 +242,34 @@ void for_each_image(std::size_t count, const ScanPlan& plan, Make&& make) {
   });
 }
 
-// Reads the first `limit` bytes of an image. False if it cannot be read.
-bool read(const ImagesInOrder::Place& place, std::size_t limit, std::string& bytes) {
+// The hash of the first `limit` bytes of an image; 0 if it cannot be read.
+std::uint64_t hash_of(const ImagesInOrder::Place& place, std::size_t limit, std::string& bytes) {
   try {
     read_first_bytes(*place.set, place.i, limit, bytes);
-    return true;
+    return content_hash(bytes);
   } catch (const ImageFault&) {
-    return false;
+    return 0;
   }
-}
-
-double usual_shrink(ImageSize whole) {
-  const int side = std::min(whole.height, whole.width);
-  return std::max(1.0, static_cast<double>(side) / kLeastSide);
-}
-
-// Decodes an image into `image`, at a resolution reduced as the plan says. Reuses the memory of
-// `part` and `image`.
-void decode_small(const std::string& bytes, Exif exif, const ScanPlan& plan, ImagePart& part,
-                  Image& image) {
-  part.pixels.swap(image.pixels);
-  const auto whole_image = [&plan](ImageSize whole) {
-    return WantedPart{{0, 0, whole}, plan.shrink ? plan.shrink(whole) : usual_shrink(whole)};
-  };
-  decode_part(bytes, exif, whole_image, part);
-  image.size = part.region.size;
-  image.pixels.swap(part.pixels);
-  image.pixels.resize(static_cast<std::size_t>(image.size.height) *
-                      static_cast<std::size_t>(image.size.width) * 3);
 }
 
 void scan_whole_images(const ImagesInOrder& images, const ScanPlan& plan, ScannedImages& found) {
   for (Dataset* set : images.sets) set->samples.keep_hashes();
   found.looks.resize(images.size());
+  const auto whole_image = [&plan](ImageSize whole) {
+    const double usual = static_cast<double>(std::min(whole.height, whole.width)) / kLeastSide;
+    return WantedPart{{0, 0, whole}, plan.shrink ? plan.shrink(whole) : std::max(1.0, usual)};
+  };
   for_each_image(images.size(), plan, [&] {
     return [&, bytes = std::string(), part = ImagePart(), image = Image()](std::size_t i) mutable {
       const ImagesInOrder::Place place = images.at(i);
-      if (!read(place, SIZE_MAX, bytes)) return;
-      found.hashes[i] = content_hash(bytes);
+      found.hashes[i] = hash_of(place, SIZE_MAX, bytes);
+      if (found.hashes[i] == 0) return;
       try {
-        decode_small(bytes, place.set->exif, plan, part, image);
+        part.pixels.swap(image.pixels);  // to reuse the memory
+        decode_part(bytes, place.set->exif, whole_image, part);
+        image.size = part.region.size;
+        image.pixels.swap(part.pixels);
+        image.pixels.resize(image.size.num_pixels() * 3);
       } catch (const ImageFault&) {
         return;
       }
@@ -298,35 +280,20 @@ void scan_whole_images(const ImagesInOrder& images, const ScanPlan& plan, Scanne
   });
 }
 
-// Returns the images whose beginning has the same hash as that of another image.
-std::vector<std::uint32_t> with_equal_beginnings(const std::vector<std::uint64_t>& hashes) {
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
-  for (std::uint32_t i = 0; i < hashes.size(); ++i)
-    if (hashes[i] != 0) order.emplace_back(hashes[i], i);
-  std::sort(order.begin(), order.end());
-  std::vector<std::uint32_t> images;
-  for (std::size_t k = 0; k < order.size(); ++k)
-    if ((k > 0 && order[k - 1].first == order[k].first) ||
-        (k + 1 < order.size() && order[k + 1].first == order[k].first))
-      images.push_back(order[k].second);
-  return images;
-}
-
 void scan_beginnings(const ImagesInOrder& images, const ScanPlan& plan, ScannedImages& found) {
   std::vector<std::uint64_t> beginnings(images.size());
-  const auto hash_into = [&](std::vector<std::uint64_t>& hashes, std::size_t i, std::size_t limit,
-                             std::string& bytes) {
-    if (read(images.at(i), limit, bytes)) hashes[i] = content_hash(bytes);
-  };
   for_each_image(images.size(), plan, [&] {
     return [&, bytes = std::string()](std::size_t i) mutable {
-      hash_into(beginnings, i, kBeginning, bytes);
+      beginnings[i] = hash_of(images.at(i), kBeginning, bytes);
     };
   });
-  const std::vector<std::uint32_t> alike = with_equal_beginnings(beginnings);
+  const std::vector<std::uint64_t> repeated = repeated_hashes(beginnings);
+  std::vector<std::uint32_t> alike;
+  for (std::uint32_t i = 0; i < beginnings.size(); ++i)
+    if (std::ranges::binary_search(repeated, beginnings[i])) alike.push_back(i);
   for_each_image(alike.size(), plan, [&] {
     return [&, bytes = std::string()](std::size_t k) mutable {
-      hash_into(found.hashes, alike[k], SIZE_MAX, bytes);
+      found.hashes[alike[k]] = hash_of(images.at(alike[k]), SIZE_MAX, bytes);
     };
   });
 }

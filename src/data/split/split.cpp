@@ -1,10 +1,12 @@
 #include "data/split/split.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
@@ -18,23 +20,12 @@
 namespace kiln {
 namespace {
 
-struct ClassShare {
-  std::size_t label = 0;
-  long long count = 0;
-};
-
 // Images that go to one side, or into one part, as a whole.
 struct ImageGroup {
   std::uint64_t key = std::numeric_limits<std::uint64_t>::max();  // the lowest key of its images
-  std::vector<ClassShare> shares;                                 // classes of its images
+  std::map<std::size_t, long long> shares;                        // its images by class
   std::uint8_t part = 0;
 };
-
-void count_image(std::size_t label, std::vector<ClassShare>& shares) {
-  for (ClassShare& share : shares)
-    if (share.label == label) return void(++share.count);
-  shares.push_back({label, 1});
-}
 
 // The groups, indexed by group number.
 std::vector<ImageGroup> image_groups(const SplitImages& images) {
@@ -43,9 +34,8 @@ std::vector<ImageGroup> image_groups(const SplitImages& images) {
     const std::uint32_t number = images.groups[i];
     if (number >= groups.size()) groups.resize(number + 1);
     groups[number].key = std::min(groups[number].key, images.keys[i]);
-    images.classes.visit(images.labels[i], [&](int id) {
-      count_image(static_cast<std::size_t>(id), groups[number].shares);
-    });
+    images.classes.visit(images.labels[i],
+                         [&](int id) { ++groups[number].shares[static_cast<std::size_t>(id)]; });
   }
   return groups;
 }
@@ -64,9 +54,9 @@ std::vector<std::size_t> by_key(const std::vector<ImageGroup>& groups) {
 long long added_distance(const ImageGroup& group, const std::vector<long long>& have,
                          const std::vector<long long>& wanted) {
   long long cost = 0;
-  for (const ClassShare& share : group.shares) {
-    const long long off = have[share.label] - wanted[share.label];
-    cost += std::llabs(off + share.count) - std::llabs(off);
+  for (const auto& [label, count] : group.shares) {
+    const long long off = have[label] - wanted[label];
+    cost += std::llabs(off + count) - std::llabs(off);
   }
   return cost;
 }
@@ -103,9 +93,9 @@ class Chooser {
 
   // True if the group can still go to validation and leave every class an image for training.
   bool may_validate(const ImageGroup& group) const {
-    return group.part != kValidates &&
-           std::ranges::all_of(group.shares, [&](const ClassShare& share) {
-             return valid_[share.label] + share.count < all_[share.label];
+    return group.part != kValidates && std::ranges::all_of(group.shares, [&](const auto& share) {
+             const auto& [label, count] = share;
+             return valid_[label] + count < all_[label];
            });
   }
 
@@ -115,7 +105,7 @@ class Chooser {
 
   void add(ImageGroup& group) {
     group.part = kValidates;
-    for (const ClassShare& share : group.shares) valid_[share.label] += share.count;
+    for (const auto& [label, count] : group.shares) valid_[label] += count;
   }
 
   // Classes of only large groups may have no validation images yet. Each gets the group that costs
@@ -123,8 +113,8 @@ class Chooser {
   void give_each_class_one() {
     std::vector<std::vector<std::size_t>> candidates(all_.size());
     for (const std::size_t i : order_)
-      for (const ClassShare& share : groups_[i].shares)
-        if (valid_[share.label] == 0) candidates[share.label].push_back(i);
+      for (const auto& [label, count] : groups_[i].shares)
+        if (valid_[label] == 0) candidates[label].push_back(i);
     for (std::size_t c = 0; c < all_.size(); ++c) {
       if (valid_[c] > 0) continue;
       ImageGroup* best = nullptr;
@@ -210,17 +200,18 @@ class PartChooser {
   // True if taking the group leaves images of each of its classes for the earlier parts, if they
   // want any.
   bool leaves_enough(const ImageGroup& group, std::size_t part) const {
-    return std::ranges::all_of(group.shares, [&](const ClassShare& share) {
-      if (left_[share.label] > share.count) return true;
+    return std::ranges::all_of(group.shares, [&](const auto& share) {
+      const auto& [label, count] = share;
+      if (left_[label] > count) return true;
       for (std::size_t earlier = 0; earlier < part; ++earlier)
-        if (wanted_[earlier][share.label] > 0) return false;
+        if (wanted_[earlier][label] > 0) return false;
       return true;
     });
   }
 
   static long long size_of(const ImageGroup& group) {
     long long size = 0;
-    for (const ClassShare& share : group.shares) size += share.count;
+    for (const auto& [label, count] : group.shares) size += count;
     return size;
   }
 
@@ -230,9 +221,9 @@ class PartChooser {
 
   void take(ImageGroup& group, std::size_t part) {
     group.part = static_cast<std::uint8_t>(part);
-    for (const ClassShare& share : group.shares) {
-      have_[share.label] += share.count;
-      left_[share.label] -= share.count;
+    for (const auto& [label, count] : group.shares) {
+      have_[label] += count;
+      left_[label] -= count;
     }
   }
 
@@ -252,38 +243,27 @@ std::vector<std::uint8_t> choose_parts(const SplitImages& images,
 
 namespace {
 
-// Reproduces the draws of NumPy's RandomState(42), with which scikit-learn breaks ties between
-// classes.
-class TieDraws {
- public:
-  // Returns `count` of the `candidates`, drawn without replacement.
-  std::vector<std::size_t> choose(std::vector<std::size_t> candidates, std::size_t count) {
-    for (std::size_t i = candidates.size(); i > 1; --i)
-      std::swap(candidates[i - 1], candidates[up_to(static_cast<std::uint32_t>(i - 1))]);
-    candidates.resize(count);
-    return candidates;
+// Returns `count` of the `candidates`, drawn without replacement as NumPy's RandomState does, with
+// which scikit-learn breaks ties between classes.
+std::vector<std::size_t> choose(std::vector<std::size_t> candidates, std::size_t count,
+                                std::mt19937& engine) {
+  for (std::size_t i = candidates.size(); i > 1; --i) {
+    // A number below `i` by rejection: takes as many bits as `i - 1` has.
+    const std::uint32_t mask = std::bit_ceil(static_cast<std::uint32_t>(i)) - 1;
+    std::uint32_t drawn = 0;
+    do drawn = static_cast<std::uint32_t>(engine()) & mask;
+    while (drawn >= i);
+    std::swap(candidates[i - 1], candidates[drawn]);
   }
-
- private:
-  // Draws a number from 0 to `most` by rejection: takes as many bits as `most` has, until the
-  // result is not above it.
-  std::uint32_t up_to(std::uint32_t most) {
-    std::uint32_t mask = most;
-    for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
-    std::uint32_t value = 0;
-    do value = static_cast<std::uint32_t>(engine_()) & mask;
-    while (value > most);
-    return value;
-  }
-
-  std::mt19937 engine_{42};
-};
+  candidates.resize(count);
+  return candidates;
+}
 
 // Returns how many of `draws` images come from each class, in proportion to `counts`. The order of
 // the floating-point operations is scikit-learn's, because remainders that are equal there must be
 // equal here.
 std::vector<long long> proportional(const std::vector<long long>& counts, long long draws,
-                                    TieDraws& ties) {
+                                    std::mt19937& engine) {
   const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0LL));
   std::vector<long long> shares(counts.size());
   std::vector<double> remainders(counts.size());
@@ -301,7 +281,7 @@ std::vector<long long> proportional(const std::vector<long long>& counts, long l
     for (std::size_t c = 0; c < counts.size(); ++c)
       if (remainders[c] == remainder) tied.push_back(c);
     const std::size_t count = std::min(tied.size(), static_cast<std::size_t>(lacking));
-    for (const std::size_t c : ties.choose(std::move(tied), count)) ++shares[c];
+    for (const std::size_t c : choose(std::move(tied), count, engine)) ++shares[c];
     lacking -= static_cast<long long>(count);
   }
   return shares;
@@ -312,8 +292,7 @@ std::string why_not_by_class(const std::vector<ClassCounts>& classes,
   const auto num_parts = static_cast<long long>(sizes.size());
   for (const ClassCounts& of_class : classes)
     if (of_class.count < num_parts)
-      return "class '" + of_class.name + "' has only " + std::to_string(of_class.count) +
-             (of_class.count == 1 ? " image" : " images");
+      return "class '" + of_class.name + "' has only " + plural(of_class.count, "image", "images");
   const long long smallest = *std::ranges::min_element(sizes);
   if (smallest < static_cast<long long>(classes.size()))
     return "the smallest part has " + std::to_string(smallest) +
@@ -346,11 +325,10 @@ PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<
   std::ranges::stable_sort(
       by_name, [&](std::size_t a, std::size_t b) { return classes[a].name < classes[b].name; });
   std::vector<long long> left;
-  left.reserve(by_name.size());
   for (const std::size_t c : by_name) left.push_back(classes[c].count);
-  TieDraws ties;
+  std::mt19937 engine(42);  // random_state
   for (const long long size : sizes) {
-    const std::vector<long long> shares = proportional(left, size, ties);
+    const std::vector<long long> shares = proportional(left, size, engine);
     std::vector<long long>& wanted = counts.wanted.emplace_back(classes.size());
     for (std::size_t k = 0; k < by_name.size(); ++k) {
       wanted[by_name[k]] = shares[k];
@@ -411,7 +389,6 @@ std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
   images.labels.assign(present.labels.size(), 0);
   images.num_classes = 1;
   std::vector<std::vector<long long>> wanted;
-  wanted.reserve(sizes.size());
   for (const long long size : sizes) wanted.push_back({size});
   return wanted;
 }

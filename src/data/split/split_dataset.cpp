@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -76,77 +75,49 @@ std::size_t place_of(const std::string& column, const std::vector<std::string>& 
   return static_cast<std::size_t>(std::ranges::find(header, column) - header.begin());
 }
 
-class RowReader {
- public:
-  RowReader(std::string_view text, const std::string& name, const std::string& column,
-            const Dataset& set)
-      : reader_(text),
-        name_(name),
-        column_(column),
-        index_(set),
-        row_of_image_(set.samples.size()) {}
-
-  std::vector<ImageRow> run() {
-    std::vector<std::string> fields;
-    if (!next(fields)) throw unusable(name_, "it is empty. Its first line must name the columns.");
-    const std::size_t num_columns = fields.size();
-    Problems missing;
-    std::size_t path_at = 0, value_at = 0;
-    missing.collect([&] { path_at = place_of("path", fields, name_); });
-    missing.collect([&] { value_at = place_of(column_, fields, name_); });
-    missing.throw_if_any();
-    while (next(fields)) {
-      if (fields.size() != num_columns)
-        throw unusable(name_, at_line(reader_.line()) + std::to_string(fields.size()) +
-                                  " fields, but the first line names " +
-                                  std::to_string(num_columns) +
-                                  " columns. Put a path with a comma in double quotes.");
-      add(fields[path_at], fields[value_at]);
-    }
-    return std::move(rows_);
-  }
-
-  // Paths with two values, such as "a' (lines 3 and 7)"; first_of() adds the opening quote.
-  const std::vector<std::string>& contradictions() const { return contradictions_; }
-
- private:
-  bool next(std::vector<std::string>& fields) {
+// Reads all rows. Those of a path that was there before with the same value are left out; a path
+// with two values is added to `contradictions`, such as "'a' (lines 3 and 7)".
+std::vector<ImageRow> read_rows(std::string_view text, const std::string& name,
+                                const std::string& column, const Dataset& set,
+                                std::vector<std::string>& contradictions) {
+  CsvReader reader(text);
+  PathIndex index(set);
+  std::vector<std::string> fields;
+  const auto next = [&] {
     try {
-      return reader_.next(fields);
+      return reader.next(fields);
     } catch (const std::invalid_argument& fault) {
-      throw unusable(name_, at_line(reader_.line()) + fault.what() + ".");
+      throw unusable(name, at_line(reader.line()) + fault.what() + ".");
     }
-  }
-
-  void add(const std::string& path, const std::string& value) {
-    std::vector<std::uint32_t> images = index_.images_of(path);
-    std::size_t& end = images.empty() ? row_of_unknown_[path] : row_of_image_[images[0]];
-    if (end == 0) {
-      rows_.push_back({reader_.line(), value, std::move(images), path});
-      end = rows_.size();
-    } else if (const ImageRow& row = rows_[end - 1]; row.value != value) {
-      contradictions_.push_back(path + "' (lines " + std::to_string(row.line) + " and " +
-                                std::to_string(reader_.line()) + ")");
-    }
-  }
-
-  CsvReader reader_;
-  const std::string &name_, &column_;
-  PathIndex index_;
-  std::vector<ImageRow> rows_;
+  };
+  if (!next()) throw unusable(name, "it is empty. Its first line must name the columns.");
+  const std::size_t num_columns = fields.size();
+  Problems missing;
+  std::size_t path_at = 0, value_at = 0;
+  missing.collect([&] { path_at = place_of("path", fields, name); });
+  missing.collect([&] { value_at = place_of(column, fields, name); });
+  missing.throw_if_any();
+  std::vector<ImageRow> rows;
   // By the first image of a path, or by a path without images: the end of its row's place; 0: none.
-  std::vector<std::size_t> row_of_image_;
-  std::unordered_map<std::string, std::size_t> row_of_unknown_;
-  std::vector<std::string> contradictions_;
-};
-
-std::string first_of(const std::vector<std::string>& texts) {
-  std::string list;
-  for (std::size_t i = 0; i < std::min(texts.size(), kMaxNamed); ++i)
-    list += (i == 0 ? "'" : ", '") + texts[i];
-  if (texts.size() > kMaxNamed)
-    list += " and " + std::to_string(texts.size() - kMaxNamed) + " more";
-  return list;
+  std::vector<std::size_t> row_of_image(set.samples.size());
+  std::unordered_map<std::string, std::size_t> row_of_unknown;
+  while (next()) {
+    if (fields.size() != num_columns)
+      throw unusable(name, at_line(reader.line()) + std::to_string(fields.size()) +
+                               " fields, but the first line names " + std::to_string(num_columns) +
+                               " columns. Put a path with a comma in double quotes.");
+    const std::string &path = fields[path_at], &value = fields[value_at];
+    std::vector<std::uint32_t> images = index.images_of(path);
+    std::size_t& end = images.empty() ? row_of_unknown[path] : row_of_image[images[0]];
+    if (end == 0) {
+      rows.push_back({reader.line(), value, std::move(images), path});
+      end = rows.size();
+    } else if (const ImageRow& row = rows[end - 1]; row.value != value) {
+      contradictions.push_back("'" + path + "' (lines " + std::to_string(row.line) + " and " +
+                               std::to_string(reader.line()) + ")");
+    }
+  }
+  return rows;
 }
 
 // Parses a CSV file with the columns `path` and `column` in any order; other columns are ignored.
@@ -157,12 +128,15 @@ std::vector<ImageRow> parse_image_rows(std::string_view text, const std::string&
                                        const std::string& column, const Dataset& set,
                                        Problems& problems) {
   std::vector<ImageRow> rows;
-  RowReader reader(text, name, column, set);
-  problems.collect([&] { rows = reader.run(); });
-  if (!reader.contradictions().empty())
-    problems.add(unusable(name, "it gives a path more than one " + column + ": " +
-                                    first_of(reader.contradictions()) +
-                                    ". Keep one line for each."));
+  std::vector<std::string> contradictions;
+  problems.collect([&] { rows = read_rows(text, name, column, set, contradictions); });
+  if (contradictions.empty()) return rows;
+  std::string fault = "it gives a path more than one " + column + ": ";
+  for (std::size_t i = 0; i < std::min(contradictions.size(), kMaxNamed); ++i)
+    fault += (i == 0 ? "" : ", ") + contradictions[i];
+  if (contradictions.size() > kMaxNamed)
+    fault += " and " + std::to_string(contradictions.size() - kMaxNamed) + " more";
+  problems.add(unusable(name, fault + ". Keep one line for each."));
   return rows;
 }
 
@@ -183,51 +157,37 @@ void refuse_unknown_paths(const std::vector<ImageRow>& rows, const std::string& 
                 std::string(set.samples.file_name(0)) + "', or remove its line."));
 }
 
-constexpr std::size_t kMaxLabelBytes = 200;
+constexpr std::size_t kLongestLabel = 200;
 constexpr int kLeftOut = -1;
 
-void check_label(const ImageRow& row, const std::string& name, Problems& problems) {
-  if (row.value.size() <= kMaxLabelBytes && is_clean(row.value) &&
-      row.value.find('\t') == row.value.npos)
-    return;
-  problems.add(
-      unusable(name, at_line(row.line) + "the label '" + excerpt(row.value) +
-                         "' must be UTF-8 of at most 200 bytes, without control characters."));
-}
-
-class Relabeling {
- public:
-  explicit Relabeling(const Dataset& set) : labels(set.samples.size()), classes(set.classes) {
-    for (std::size_t c = classes.size(); c-- > 0;) ids_[classes[c]] = static_cast<int>(c);
-    for (std::size_t i = 0; i < set.samples.size(); ++i) labels[i] = set.samples.label(i);
-  }
-
-  void take(const ImageRow& row) {
-    const int id = trimmed(row.value).empty() ? kLeftOut : id_of(row.value);
+// Returns the label of each image, and adds new classes to `classes`.
+std::vector<int> relabeled(const Dataset& set, const std::vector<ImageRow>& rows,
+                           std::vector<std::string>& classes) {
+  std::unordered_map<std::string, int> ids;
+  for (std::size_t c = classes.size(); c-- > 0;) ids[classes[c]] = static_cast<int>(c);
+  std::vector<int> labels(set.samples.size());
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = set.samples.label(i);
+  for (const ImageRow& row : rows) {
+    int id = kLeftOut;
+    if (!trimmed(row.value).empty()) {
+      // Without blanks around it, as in lists, unless they are in the name of a class.
+      const std::string label(ids.contains(row.value) ? row.value : trimmed(row.value));
+      const auto [known, is_new] = ids.emplace(label, static_cast<int>(classes.size()));
+      if (is_new) classes.push_back(label);
+      id = known->second;
+    }
     for (const std::uint32_t i : row.images) labels[i] = id;
   }
-
-  std::vector<int> labels;  // by image
-  std::vector<std::string> classes;
-
- private:
-  // Without blanks around it, as in lists, unless they are in the name of a class.
-  int id_of(std::string label) {
-    if (!ids_.contains(label)) label = trimmed(label);
-    const auto [known, is_new] = ids_.emplace(label, static_cast<int>(classes.size()));
-    if (is_new) classes.push_back(label);
-    return known->second;
-  }
-
-  std::unordered_map<std::string, int> ids_;
-};
+  return labels;
+}
 
 // By class: true if it had images and has none now.
-std::vector<bool> gone_classes(const Dataset& set, const Relabeling& relabeling) {
-  std::vector<bool> had(relabeling.classes.size()), has(relabeling.classes.size());
-  for (std::size_t i = 0; i < relabeling.labels.size(); ++i) {
+std::vector<bool> gone_classes(const Dataset& set, const std::vector<int>& labels,
+                               std::size_t num_classes) {
+  std::vector<bool> had(num_classes), has(num_classes);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
     had[set.samples.label(i)] = true;
-    if (relabeling.labels[i] >= 0) has[relabeling.labels[i]] = true;
+    if (labels[i] >= 0) has[labels[i]] = true;
   }
   for (std::size_t c = 0; c < had.size(); ++c) had[c] = had[c] && !has[c];
   return had;
@@ -250,29 +210,30 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
   Problems problems;
   const std::vector<ImageRow> rows = parse_image_rows(text, name, "label", set, problems);
   refuse_unknown_paths(rows, name, set, {}, problems);
-  Relabeling relabeling(set);
   for (const ImageRow& row : rows) {
-    check_label(row, name, problems);
-    relabeling.take(row);
+    if (row.value.size() > kLongestLabel || !is_clean(row.value) ||
+        row.value.find('\t') != row.value.npos)
+      problems.add(
+          unusable(name, at_line(row.line) + "the label '" + excerpt(row.value) +
+                             "' must be UTF-8 of at most 200 bytes, without control characters."));
   }
-  const std::vector<int>& labels = relabeling.labels;
+  std::vector<std::string> all = set.classes;  // and new ones
+  const std::vector<int> labels = relabeled(set, rows, all);
   if (problems.empty() && std::ranges::all_of(labels, [](int id) { return id < 0; }))
     problems.add(Error(ErrorCode::kUserError,
                        name + " drops every image in '" + set.root.string() + "'. Keep some."));
-  if (problems.empty() && relabeling.classes.size() > std::max(kMaxClasses, set.classes.size()))
+  if (problems.empty() && all.size() > std::max(kMaxClasses, set.classes.size()))
     problems.add(unusable(name, "it results in more than 100,000 classes."));
   problems.throw_if_any();
 
   LabelChanges changes;
-  changes.new_classes.assign(
-      relabeling.classes.begin() + static_cast<std::ptrdiff_t>(set.classes.size()),
-      relabeling.classes.end());
-  const std::vector<bool> gone = gone_classes(set, relabeling);
+  changes.new_classes.assign(all.begin() + std::ssize(set.classes), all.end());
+  const std::vector<bool> gone = gone_classes(set, labels, all.size());
   std::vector<int> new_ids(gone.size());
   std::vector<std::string> classes;
   for (std::size_t c = 0; c < gone.size(); ++c) {
     new_ids[c] = static_cast<int>(classes.size());
-    (gone[c] ? changes.gone_classes : classes).push_back(relabeling.classes[c]);
+    (gone[c] ? changes.gone_classes : classes).push_back(all[c]);
   }
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0) changes.left_out.emplace_back(set.samples.file_name(i));
@@ -311,75 +272,42 @@ std::vector<std::string> faults_of_sides(const Dataset& set, const std::vector<S
   return faults;
 }
 
-class Reading {
- public:
-  Reading(const std::string& name, const Dataset& set) : name_(name), set_(set) {}
-
-  std::vector<Side> run(std::string_view text, const std::vector<std::string>& left_out) {
-    const std::vector<ImageRow> rows = parse_image_rows(text, name_, "set", set_, problems_);
-    if (rows.empty()) problems_.throw_if_any();  // otherwise all images would be reported missing
-    refuse_unknown_paths(rows, name_, set_, left_out, problems_);
-    sides_.resize(set_.samples.size());
-    for (const ImageRow& row : rows) take(row);
-    refuse_other_words();
-    refuse_unnamed();
-    problems_.throw_if_any();
-    std::vector<Side> sides(sides_.size());
-    std::ranges::transform(sides_, sides.begin(), [](const std::optional<Side>& side) {
-      return side.value_or(Side::kTrain);
-    });
-    for (const std::string& fault : faults_of_sides(set_, sides, "set")) fail(fault);
-    problems_.throw_if_any();
-    return sides;
+// The sides that the file gives. Throws Problems; see parse_split().
+std::vector<Side> sides_in(std::string_view text, const std::string& name, const Dataset& set,
+                           const std::vector<std::string>& left_out) {
+  Problems problems;
+  const std::vector<ImageRow> rows = parse_image_rows(text, name, "set", set, problems);
+  if (rows.empty()) problems.throw_if_any();  // otherwise all images would be reported missing
+  refuse_unknown_paths(rows, name, set, left_out, problems);
+  std::vector<Side> sides(set.samples.size(), Side::kTrain);
+  std::vector<bool> is_named(sides.size());
+  std::vector<std::string> other_words, unnamed;
+  for (const ImageRow& row : rows) {
+    if (row.value != "train" && row.value != "valid")
+      other_words.push_back(row.value + "' (line " + std::to_string(row.line) + ")");
+    for (const std::uint32_t i : row.images) {
+      is_named[i] = true;
+      if (row.value == "valid") sides[i] = Side::kValid;
+    }
   }
-
- private:
-  void fail(const std::string& fault) { problems_.add(unusable(name_, fault)); }
-
-  void take(const ImageRow& row) {
-    std::optional<Side> side;
-    if (row.value == "train")
-      side = Side::kTrain;
-    else if (row.value == "valid")
-      side = Side::kValid;
-    else
-      other_words_.push_back(row.value + "' (line " + std::to_string(row.line) + ")");
-    for (const std::uint32_t i : row.images) sides_[i] = side.value_or(Side::kTrain);
-  }
-
-  void refuse_other_words() {
-    if (other_words_.empty()) return;
-    fail("the column 'set' must be 'train' or 'valid', but is '" + other_words_.front() +
-         (other_words_.size() == 1
-              ? "."
-              : formatted(", and %zu more lines are wrong.", other_words_.size() - 1)));
-  }
-
-  void refuse_unnamed() {
-    std::vector<std::string> unnamed;
-    for (std::size_t i = 0; i < sides_.size(); ++i)
-      if (!sides_[i]) unnamed.emplace_back(set_.samples.file_name(i));
-    if (unnamed.empty()) return;
-    fail(formatted("it lacks %zu of the %zu images in '", unnamed.size(), sides_.size()) +
-         set_.root.string() + "': " + quoted_names(unnamed, kMaxNamed) +
-         ". Add a line for each, or leave --split out to split all images again.");
-  }
-
-  const std::string& name_;
-  const Dataset& set_;
-  Problems problems_;
-  std::vector<std::optional<Side>> sides_;
-  std::vector<std::string> other_words_;
-};
-
-// Counts the images whose label in the file is not the one in the set; 0 for a file without labels.
-std::size_t count_other_labels(std::string_view text, const std::string& name, const Dataset& set) {
-  Problems unimportant;
-  std::size_t count = 0;
-  for (const ImageRow& row : parse_image_rows(text, name, "label", set, unimportant))
-    for (const std::uint32_t i : row.images)
-      if (row.value != set.label_text(set.samples.label(i))) ++count;
-  return count;
+  if (!other_words.empty())
+    problems.add(unusable(
+        name, "the column 'set' must be 'train' or 'valid', but is '" + other_words.front() +
+                  (other_words.size() == 1
+                       ? "."
+                       : formatted(", and %zu more lines are wrong.", other_words.size() - 1))));
+  for (std::size_t i = 0; i < sides.size(); ++i)
+    if (!is_named[i]) unnamed.emplace_back(set.samples.file_name(i));
+  if (!unnamed.empty())
+    problems.add(unusable(
+        name, formatted("it lacks %zu of the %zu images in '", unnamed.size(), sides.size()) +
+                  set.root.string() + "': " + quoted_names(unnamed, kMaxNamed) +
+                  ". Add a line for each, or leave --split out to split all images again."));
+  problems.throw_if_any();
+  for (const std::string& fault : faults_of_sides(set, sides, "set"))
+    problems.add(unusable(name, fault));
+  problems.throw_if_any();
+  return sides;
 }
 
 // The groups that the file gives, numbered from 0; empty if it has none. An image whose group is
@@ -421,9 +349,13 @@ std::string format_split(const Dataset& set, const std::vector<Side>& sides,
 
 SplitFile parse_split(std::string_view text, const std::string& name, const Dataset& set,
                       const std::vector<std::string>& left_out) {
-  return {.sides = Reading(name, set).run(text, left_out),
-          .num_other_labels = count_other_labels(text, name, set),
-          .groups = groups_in(text, name, set)};
+  SplitFile file{.sides = sides_in(text, name, set, left_out),
+                 .groups = groups_in(text, name, set)};
+  Problems unimportant;  // such as a file without labels
+  for (const ImageRow& row : parse_image_rows(text, name, "label", set, unimportant))
+    for (const std::uint32_t i : row.images)
+      if (row.value != set.label_text(set.samples.label(i))) ++file.num_other_labels;
+  return file;
 }
 
 namespace {
@@ -476,15 +408,6 @@ std::string summary_of(const SplitDataset& split, const std::string& how) {
     return plural(num_train, "training image", "training images") + " (" + how + ")";
   return grouped(num_train) + " training, " +
          plural(num_valid, "validation image", "validation images") + " (" + how + ")";
-}
-
-std::string in_words(const LabelChanges& changes) {
-  std::string text;
-  if (changes.num_changed > 0)
-    text += "; " + plural(changes.num_changed, "label", "labels") + " corrected";
-  if (!changes.left_out.empty())
-    text += "; " + plural(changes.left_out.size(), "image", "images") + " dropped by --labels";
-  return text;
 }
 
 void note_classes(const LabelChanges& changes, Dataset& set) {
@@ -591,7 +514,11 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
     });
   problems.throw_if_any();
   if (how.empty()) how = split_by_images(request, scan, split);
-  split.summary = summary_of(split, how + in_words(changes));
+  if (changes.num_changed > 0)
+    how += "; " + plural(changes.num_changed, "label", "labels") + " corrected";
+  if (!changes.left_out.empty())
+    how += "; " + plural(changes.left_out.size(), "image", "images") + " dropped by --labels";
+  split.summary = summary_of(split, how);
   return split;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <optional>
@@ -30,22 +31,9 @@ constexpr std::size_t kFirstReserve = 1 << 20;  // the most reserved before byte
 // The interval, in milliseconds, at which to check whether to close and whether a pipe exists yet.
 constexpr int kLookMs = 50;
 
-std::string reason(int error) {
-  return std::generic_category().message(error);
-}
-
 bool is_fifo(int file) {
   struct stat info {};
   return ::fstat(file, &info) == 0 && S_ISFIFO(info.st_mode);
-}
-
-// Opens a pipe again for non-blocking reads: another program may read from it too and take the
-// bytes that poll() has announced, and nothing could cancel a read that then blocks. The flags of
-// the original descriptor, which that program may share, do not change.
-int open_standard_input() {
-  const int own =
-      is_fifo(STDIN_FILENO) ? ::open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-  return own >= 0 ? own : STDIN_FILENO;
 }
 
 constexpr std::string_view kEpoch = "{epoch}";
@@ -259,7 +247,10 @@ class FramedRecords final : public RecordStream {
   bool next(StreamRecord& image) override {
     while (true) {
       Record record;
-      if (!take(record)) return false;
+      if (ahead_)
+        record = *std::exchange(ahead_, std::nullopt);
+      else if (!reader_.next(record))
+        return false;
       image = StreamRecord{.name = "record " + std::to_string(++count_)};
       image.fault = record.fault;
       if (!record.fault.empty()) return true;
@@ -269,7 +260,7 @@ class FramedRecords final : public RecordStream {
         return true;
       }
       try {
-        ImageRecord parsed = image_record(record.bytes, format_, keys_);
+        RecordContents parsed = image_record(record.bytes, format_, keys_);
         if (parsed.is_header) {
           left_out_.add_file(image.name + " (a header without an image)");
           continue;
@@ -277,7 +268,7 @@ class FramedRecords final : public RecordStream {
         if (!parsed.name.empty()) image.name = parsed.name;
         image.bytes = std::move(parsed.bytes);
         image.label.name = parsed.class_text;
-        if (parsed.has_several_labels) left_out_.add(LeftOut::Reason::kSeveralLabels, image.name);
+        if (parsed.has_several_labels()) left_out_.add(LeftOut::Reason::kSeveralLabels, image.name);
         if (!parsed.labels.empty() && parsed.labels.front() >= 0) {
           image.label.text = std::to_string(parsed.labels.front());
           image.label.is_number = true;
@@ -290,14 +281,6 @@ class FramedRecords final : public RecordStream {
   }
 
  private:
-  bool take(Record& record) {
-    if (ahead_) {
-      record = *std::exchange(ahead_, std::nullopt);
-      return true;
-    }
-    return reader_.next(record);
-  }
-
   void take_manifest_label(StreamRecord& image) {
     Record label;
     if (!reader_.next(label)) return;
@@ -328,7 +311,11 @@ ByteStream::ByteStream(std::string path, StreamWatch& watch)
     : path_(std::move(path)), watch_(watch) {
   watch_.state = WriterState::kAbsent;
   if (path_ != "-") return;
-  file_ = open_standard_input();
+  // A pipe is opened again for non-blocking reads: another program may read from it too and take
+  // the bytes that poll() has announced, and nothing could cancel a read that then blocks. The
+  // flags of the original descriptor, which that program may share, do not change.
+  if (is_fifo(STDIN_FILENO)) file_ = ::open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file_ < 0) file_ = STDIN_FILENO;
   watch_.state = WriterState::kOpen;
 }
 
@@ -343,7 +330,8 @@ void ByteStream::open() {
     if (watch_.closing) throw StreamClosed();
     file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ >= 0) break;
-    if (errno != ENOENT && errno != EINTR) throw StreamFault("cannot be opened: " + reason(errno));
+    if (errno != ENOENT && errno != EINTR)
+      throw StreamFault(std::string("cannot be opened: ") + std::strerror(errno));
     if (watch_.while_waiting) watch_.while_waiting();
     std::this_thread::sleep_for(std::chrono::milliseconds(kLookMs));
   }
@@ -385,7 +373,7 @@ bool ByteStream::fill() {
       return false;
     }
     if (got < 0 && error != EAGAIN && error != EINTR)
-      throw StreamFault("cannot be read: " + reason(error));
+      throw StreamFault(std::string("cannot be read: ") + std::strerror(error));
   }
   throw StreamClosed();
 }
@@ -486,12 +474,9 @@ bool StreamSource::begin_epoch(int number) {
 bool StreamSource::next(StreamRecord& record) {
   if (ended_) return false;
   if (!records_) records_ = open_records(*bytes_, options_, left_out_);
-  if (records_->next(record)) {
-    ++watch_.images;
-    return true;
-  }
-  ended_ = true;
-  return false;
+  ended_ = !records_->next(record);
+  if (!ended_) ++watch_.images;
+  return !ended_;
 }
 
 bool StreamSource::reopen() {

@@ -262,8 +262,6 @@ class StreamLoader::State {
     try {
       for (; !watch_.closing; ++epoch) read_epoch(epoch);
     } catch (const StreamClosed&) {
-    } catch (const Error&) {
-      hand_over({.epoch = epoch, .failure = std::current_exception()});
     } catch (const std::runtime_error& fault) {  // StreamFault, ArchiveFault, RecordFault
       hand_over({.epoch = epoch,
                  .failure = std::make_exception_ptr(error_of_stream(name(epoch), fault))});
@@ -281,23 +279,19 @@ class StreamLoader::State {
     end.left_over = step_.size();
     if (epoch == first_epoch_) {
       end.notes = source_.left_out().notes();
-      if (std::string note = note_of_missing_classes(); !note.empty())
-        end.notes.push_back(std::move(note));
+      // A set says this before the first step; a stream shows it only now.
+      std::vector<std::string> missing;
+      for (std::size_t id = 0; id < has_come_.size(); ++id)
+        if (!has_come_[id]) missing.push_back(plan_.classes[id]);
+      if (!missing.empty())
+        end.notes.push_back(
+            formatted("the first epoch had no image of %zu of the %zu classes: ", missing.size(),
+                      has_come_.size()) +
+            quoted_names(missing, kMaxNamed) +
+            ". They are not learned from such epochs: shuffle the images before they are written, "
+            "as `kiln pack --shuffle` does, or give more --steps-per-epoch");
     }
     hand_over(std::move(end));
-  }
-
-  // A set says this before the first step; a stream shows it only now.
-  std::string note_of_missing_classes() const {
-    std::vector<std::string> missing;
-    for (std::size_t id = 0; id < has_come_.size(); ++id)
-      if (!has_come_[id]) missing.push_back(plan_.classes[id]);
-    if (missing.empty()) return {};
-    return formatted("the first epoch had no image of %zu of the %zu classes: ", missing.size(),
-                     has_come_.size()) +
-           quoted_names(missing, kMaxNamed) +
-           ". They are not learned from such epochs: shuffle the images before they are written, "
-           "as `kiln pack --shuffle` does, or give more --steps-per-epoch";
   }
 
   // Reads the images of an epoch. False if the stream ended before the epoch had all of them.
@@ -402,7 +396,9 @@ class StreamLoader::Epoch final : public Batches {
     while (true) {
       if (images_) {
         if (const HostBatch* batch = images_->loader().next()) return batch;
-        leave_step();
+        for (BadImage& fault : images_->take_faults()) faults_.push_back(std::move(fault));
+        waited_s_ += images_->loader().wait_seconds();
+        images_.reset();
       }
       if (!await_step()) return nullptr;
       images_ = stream_.take();
@@ -417,7 +413,7 @@ class StreamLoader::Epoch final : public Batches {
       stream_.plan().warn(
           formatted("%s: epoch %d ends after %lld of %lld steps, since the stream of another rank "
                     "ended; the rest of this one is left over",
-                    stream_.name(epoch_).c_str(), epoch_, steps_done(),
+                    stream_.name(epoch_).c_str(), epoch_, stream_.steps_done(epoch_) + steps_,
                     static_cast<long long>(stream_.plan().steps_per_epoch)));
   }
 
@@ -434,14 +430,6 @@ class StreamLoader::Epoch final : public Batches {
   }
 
  private:
-  long long steps_done() const { return stream_.steps_done(epoch_) + steps_; }
-
-  void leave_step() {
-    for (BadImage& fault : images_->take_faults()) faults_.push_back(std::move(fault));
-    waited_s_ += images_->loader().wait_seconds();
-    images_.reset();
-  }
-
   void end(const Item& item) {
     is_over_ = true;
     const StreamPlan& plan = stream_.plan();

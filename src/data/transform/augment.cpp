@@ -43,22 +43,13 @@ double gray_of(const std::uint8_t* rgb) {
 Affine motion_of(const DrawnOperation& drawn, const Pixels& image) {
   const double m = drawn.magnitude, x = static_cast<double>(image.width) / 2,
                y = static_cast<double>(image.height) / 2;
+  if (drawn.operation == ImageOperation::kShearX) return {.xy = m, .dx = m * y};
+  if (drawn.operation == ImageOperation::kShearY) return {.yx = m, .dy = m * x};
+  if (drawn.operation == ImageOperation::kTranslateX) return {.dx = -std::trunc(m)};
+  if (drawn.operation == ImageOperation::kTranslateY) return {.dy = -std::trunc(m)};
   const double angle = m * std::numbers::pi / 180;
-  switch (drawn.operation) {
-    case ImageOperation::kShearX:
-      return {.xy = m, .dx = m * y};
-    case ImageOperation::kShearY:
-      return {.yx = m, .dy = m * x};
-    case ImageOperation::kTranslateX:
-      return {.dx = -std::trunc(m)};
-    case ImageOperation::kTranslateY:
-      return {.dy = -std::trunc(m)};
-    default:
-      return {.xx = std::cos(angle),
-              .xy = -std::sin(angle),
-              .yx = std::sin(angle),
-              .yy = std::cos(angle)};
-  }
+  return {
+      .xx = std::cos(angle), .xy = -std::sin(angle), .yx = std::sin(angle), .yy = std::cos(angle)};
 }
 
 void move(const Pixels& image, const Affine& from, const std::vector<std::uint8_t>& copy) {
@@ -175,30 +166,32 @@ Tables equal_tables(const Counts& counts) {
   return tables;
 }
 
-// Draws the sides of a rectangle: sqrt(area * ratio) and sqrt(area / ratio), rounded.
-std::pair<long, long> draw_sides(ImageSize whole, RandomSequence& random,
-                                 const RectangleRange& range) {
+// A rectangle of at most `most` in an image, drawn as draw_crop() says; empty after ten draws that
+// do not fit. `is_wide`: the ratio is width / height, otherwise height / width.
+std::optional<Region> draw_rectangle(ImageSize whole, ImageSize most, bool is_wide,
+                                     RandomSequence& random, const RectangleRange& range) {
   const double area = static_cast<double>(whole.height) * whole.width;
-  const double part = area * draw_between(range.area, random);
   const NumberRange logs{std::log(range.ratio.low), std::log(range.ratio.high)};
-  const double ratio = std::exp(draw_between(logs, random));
-  return {std::lround(std::sqrt(part * ratio)), std::lround(std::sqrt(part / ratio))};
-}
-
-Region place(ImageSize size, ImageSize whole, RandomSequence& random) {
-  const int top = below(random, whole.height - size.height + 1);
-  const int left = below(random, whole.width - size.width + 1);
-  return {top, left, size};
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const double part = area * draw_between(range.area, random);
+    const double ratio = std::exp(draw_between(logs, random));
+    long height = std::lround(std::sqrt(part * ratio)),
+         width = std::lround(std::sqrt(part / ratio));
+    if (is_wide) std::swap(height, width);
+    if (height < 1 || width < 1 || height > most.height || width > most.width) continue;
+    const ImageSize size{static_cast<int>(height), static_cast<int>(width)};
+    const int top = below(random, whole.height - size.height + 1);
+    const int left = below(random, whole.width - size.width + 1);
+    return Region{top, left, size};
+  }
+  return {};
 }
 
 }  // namespace
 
 Region draw_crop(ImageSize whole, RandomSequence& random, const RectangleRange& range) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const auto [width, height] = draw_sides(whole, random, range);
-    if (width < 1 || height < 1 || width > whole.width || height > whole.height) continue;
-    return place({static_cast<int>(height), static_cast<int>(width)}, whole, random);
-  }
+  const auto drawn = draw_rectangle(whole, whole, /*is_wide=*/true, random, range);
+  if (drawn) return *drawn;
   ImageSize size = whole;
   const double ratio = static_cast<double>(whole.width) / whole.height;
   if (ratio < range.ratio.low)
@@ -210,12 +203,8 @@ Region draw_crop(ImageSize whole, RandomSequence& random, const RectangleRange& 
 
 std::optional<Region> draw_erased(ImageSize whole, RandomSequence& random,
                                   const RectangleRange& range) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const auto [height, width] = draw_sides(whole, random, range);
-    if (height < 1 || width < 1 || height >= whole.height || width >= whole.width) continue;
-    return place({static_cast<int>(height), static_cast<int>(width)}, whole, random);
-  }
-  return {};
+  const ImageSize smaller{whole.height - 1, whole.width - 1};
+  return draw_rectangle(whole, smaller, /*is_wide=*/false, random, range);
 }
 
 void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* color,
@@ -283,26 +272,12 @@ DrawnOperation draw_operation(RandomSequence& random) {
   const auto operation = static_cast<ImageOperation>(random.below(kNumImageOperations));
   const auto strength = static_cast<double>(random.below(kStrengths)) / (kStrengths - 1);
   const double sign = random.below(2) == 0 ? 1 : -1;
-  switch (operation) {
-    case ImageOperation::kShearX:
-    case ImageOperation::kShearY:
-    case ImageOperation::kBrightness:
-    case ImageOperation::kColor:
-    case ImageOperation::kContrast:
-    case ImageOperation::kSharpness:
-      return {operation, sign * 0.99 * strength};
-    case ImageOperation::kTranslateX:
-    case ImageOperation::kTranslateY:
-      return {operation, sign * 32 * strength};
-    case ImageOperation::kRotate:
-      return {operation, sign * 135 * strength};
-    case ImageOperation::kPosterize:
-      return {operation, 8 - std::nearbyint(6 * strength)};
-    case ImageOperation::kSolarize:
-      return {operation, 255 * (1 - strength)};
-    default:
-      return {operation, 0};
-  }
+  if (operation == ImageOperation::kPosterize) return {operation, 8 - std::nearbyint(6 * strength)};
+  if (operation == ImageOperation::kSolarize) return {operation, 255 * (1 - strength)};
+  // By operation; 0: it has no magnitude.
+  constexpr std::array<double, kNumImageOperations> kMost = {0,   0.99, 0.99, 32,   32,
+                                                             135, 0.99, 0.99, 0.99, 0.99};
+  return {operation, sign * kMost[static_cast<std::size_t>(operation)] * strength};
 }
 
 void apply_operation(const DrawnOperation& drawn, std::uint8_t* pixels, ImageSize size,

@@ -11,12 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns "224" for 224.0, "0.5" for 0.50.
 std::string text_of(double number) {
-  if (number == std::trunc(number) && std::abs(number) < 1e15)
-    return std::to_string(static_cast<long long>(number));
-  std::string text = std::to_string(number);
-  return text.substr(0, text.find_last_not_of('0') + 1);
+  return shortest_text(number, std::chars_format::fixed);
 }
 
 std::string text_of(NumberRange range) {
@@ -37,13 +33,6 @@ bool is_whole(const Json& value) {
   return value.is_number() && std::trunc(value.get<double>()) == value.get<double>();
 }
 
-std::string either(std::initializer_list<std::size_t> lengths) {
-  std::string text;
-  for (const std::size_t length : lengths)
-    text += (text.empty() ? "" : " or ") + std::to_string(length);
-  return text;
-}
-
 }  // namespace
 
 std::string shown(const Json& value) {
@@ -54,53 +43,45 @@ std::string shown(const Json& value) {
 Arguments::Arguments(const Json& value, const std::vector<Parameter>& parameters, int channels)
     : num_channels(channels) {
   const std::size_t given = value.is_array() ? value.size() : 1;
-  if (value.is_object())
-    assign_by_name(value, parameters);
-  else if (!value.is_array() && !value.is_number())
+  if (value.is_object()) {
+    std::vector<std::string> known;
+    for (const Parameter& parameter : parameters) known.emplace_back(parameter.name);
+    for (const auto& [name, item] : value.items()) {
+      const auto found = std::ranges::find(known, name);
+      if (found != known.end()) {
+        assign(parameters[static_cast<std::size_t>(found - known.begin())], item);
+        continue;
+      }
+      const std::string meant = did_you_mean(name, known);
+      faults_.push_back("it has no argument '" + name.substr(0, 60) + "'" +
+                        (known.empty() ? "" : "; it takes " + joined(known, ", ")) +
+                        (meant.empty() ? "" : "." + meant));
+    }
+  } else if (!value.is_array() && !value.is_number()) {
     faults_.push_back("its arguments are " + shown(value) +
                       " instead of a number, a list or a mapping by name");
-  else if (given > parameters.size())
-    refuse_too_many(given, parameters.size());
-  else
+  } else if (given > parameters.size()) {
+    faults_.push_back("it has " + std::to_string(given) +
+                      (given == 1 ? " argument" : " arguments") + ", but takes " +
+                      (parameters.empty() ? "none" : std::to_string(parameters.size())));
+  } else {
     for (std::size_t i = 0; i < given; ++i)
       assign(parameters[i], value.is_array() ? value[i] : value);
-}
-
-void Arguments::refuse_too_many(std::size_t given, std::size_t taken) {
-  faults_.push_back("it has " + std::to_string(given) + (given == 1 ? " argument" : " arguments") +
-                    ", but takes " + (taken == 0 ? "none" : std::to_string(taken)));
+  }
 }
 
 void Arguments::assign(const Parameter& parameter, const Json& value) {
   if (has(parameter.name))
     faults_.push_back("it has the argument '" + std::string(parameter.name) + "' twice");
   else if (!value.is_null())
-    given_.push_back({parameter.name, &value});
+    given_.emplace(parameter.name, &value);
   else if (!parameter.takes_null)
     faults_.push_back("its " + std::string(parameter.name) + " is null");
 }
 
-void Arguments::assign_by_name(const Json& mapping, const std::vector<Parameter>& parameters) {
-  for (const auto& [name, value] : mapping.items()) {
-    const auto found = std::ranges::find(parameters, name, &Parameter::name);
-    if (found != parameters.end()) {
-      assign(*found, value);
-      continue;
-    }
-    std::vector<std::string> known;
-    known.reserve(parameters.size());
-    for (const Parameter& parameter : parameters) known.emplace_back(parameter.name);
-    const std::string meant = did_you_mean(name, known);
-    faults_.push_back("it has no argument '" + name.substr(0, 60) + "'" +
-                      (known.empty() ? "" : "; it takes " + joined(known, ", ")) +
-                      (meant.empty() ? "" : "." + meant));
-  }
-}
-
 const Json* Arguments::find(std::string_view name) const {
-  for (const GivenArgument& given : given_)
-    if (given.name == name) return given.value;
-  return nullptr;
+  const auto found = given_.find(name);
+  return found == given_.end() ? nullptr : found->second;
 }
 
 void Arguments::refuse(std::string_view name, const std::string& due) {
@@ -141,10 +122,6 @@ double Arguments::number(std::string_view name, NumberRange allowed, double fall
   return fallback;
 }
 
-double Arguments::probability(std::string_view name, double fallback) {
-  return number(name, {0, 1}, fallback);
-}
-
 bool Arguments::truth(std::string_view name, bool fallback) {
   const Json* value = find(name);
   if (value == nullptr) return fallback;
@@ -173,7 +150,10 @@ std::vector<double> Arguments::numbers(std::string_view name, NumberRange allowe
     if (right) found.push_back(item.get<double>());
   }
   if (right && std::ranges::find(lengths, found.size()) != lengths.end()) return found;
-  refuse(name, either(lengths) + " numbers" + text_of(allowed));
+  std::string either;
+  for (const std::size_t length : lengths)
+    either += (either.empty() ? "" : " or ") + std::to_string(length);
+  refuse(name, either + " numbers" + text_of(allowed));
   return {};
 }
 
@@ -227,15 +207,19 @@ ImageSize Arguments::size(std::string_view name) {
   return {1, 1};
 }
 
-std::vector<double> Arguments::for_channels(std::string_view name, NumberRange allowed) {
-  return num_channels == 1 ? numbers(name, allowed, {1}) : numbers(name, allowed, {1, 3});
+std::array<double, 3> Arguments::for_channels(std::string_view name, NumberRange allowed,
+                                              double fallback) {
+  const std::vector<double> given =
+      num_channels == 1 ? numbers(name, allowed, {1}) : numbers(name, allowed, {1, 3});
+  if (given.size() == 3) return {given[0], given[1], given[2]};
+  const double same = given.empty() ? fallback : given[0];
+  return {same, same, same};
 }
 
 Color Arguments::color(std::string_view name) {
-  const std::vector<double> values = for_channels(name, {0, 255});
+  const std::array<double, 3> levels = for_channels(name, {0, 255}, 0);
   Color color{};
-  for (std::size_t c = 0; c < 3 && !values.empty(); ++c)
-    color[c] = static_cast<std::uint8_t>(values[values.size() == 3 ? c : 0]);
+  for (std::size_t c = 0; c < 3; ++c) color[c] = static_cast<std::uint8_t>(levels[c]);
   return color;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -70,24 +71,17 @@ class Arguments {
                                   std::initializer_list<std::size_t> lengths);
   // One number for both sides, or a height and a width.
   ImageSize size(std::string_view name);
-  // One number for all channels, or one for each.
-  std::vector<double> for_channels(std::string_view name, NumberRange allowed);
+  // One number for all channels, or one for each; `fallback` if not given.
+  std::array<double, 3> for_channels(std::string_view name, NumberRange allowed, double fallback);
   // The same from 0 to 255. Black if not given.
   Color color(std::string_view name);
   Interpolation interpolation(std::string_view name, Interpolation fallback);
-  double probability(std::string_view name, double fallback);
 
  private:
-  struct GivenArgument {
-    std::string_view name;
-    const Json* value;
-  };
   const Json* find(std::string_view name) const;
-  void assign_by_name(const Json& mapping, const std::vector<Parameter>& parameters);
-  void refuse_too_many(std::size_t given, std::size_t taken);
   void assign(const Parameter& parameter, const Json& value);
 
-  std::vector<GivenArgument> given_;
+  std::map<std::string_view, const Json*> given_;
   std::vector<std::string> faults_;
 };
 
@@ -111,8 +105,8 @@ ImageTransform make_random_resized_crop(Arguments& arguments);
 ImageTransform make_center_crop(Arguments& arguments);
 ImageTransform make_random_crop(Arguments& arguments);
 ImageTransform make_pad(Arguments& arguments);
-ImageTransform make_random_horizontal_flip(Arguments& arguments);
-ImageTransform make_random_vertical_flip(Arguments& arguments);
+template <void (*kFlip)(std::uint8_t* pixels, ImageSize size)>
+ImageTransform make_random_flip(Arguments& arguments);
 
 ImageTransform make_color_jitter(Arguments& arguments);
 ImageTransform make_grayscale(Arguments& arguments);

@@ -15,16 +15,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxOperations = 100;
 constexpr std::size_t kMaxBytes = 1 << 16;
 
-// Indents every line after the first by four more spaces.
-std::string indented(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    result += c;
-    if (c == '\n') result += "    ";
-  }
-  return result;
-}
-
 // Returns a list of pairs: an operation's name and its arguments. Faults are added to `faults` as
 // clauses, such as "it is not a JSON list".
 Json parse_operations_json(std::string_view json, std::vector<std::string>& faults) {
@@ -76,8 +66,8 @@ const std::vector<OperationRow>& operation_rows() {
       {"RandomCrop",
        make_random_crop,
        {{"size"}, {"padding", true}, {"pad_if_needed"}, {"fill"}, {"padding_mode"}}},
-      {"RandomHorizontalFlip", make_random_horizontal_flip, {{"p"}}},
-      {"RandomVerticalFlip", make_random_vertical_flip, {{"p"}}},
+      {"RandomHorizontalFlip", make_random_flip<flip_horizontally>, {{"p"}}},
+      {"RandomVerticalFlip", make_random_flip<flip_vertically>, {{"p"}}},
       {"RandomRotation",
        make_random_rotation,
        {{"degrees"}, {"interpolation"}, {"expand"}, {"center", true}, {"fill", true}}},
@@ -119,11 +109,22 @@ class ChainReader {
     const auto& rows = operation_rows();
     const auto row = std::ranges::find(rows, name, &OperationRow::name);
     if (row == rows.end()) {
-      refuse_unknown(name, who);
+      std::vector<std::string> known;
+      for (const OperationRow& other : rows) known.emplace_back(other.name);
+      const std::string meant = did_you_mean(name, known);
+      faults.push_back(who + "unknown operation" +
+                       (meant.empty() ? "; known ones are " + joined(known, ", ") : "." + meant));
       return nullptr;
     }
-    check_form(*row, who);
-    if (row->make == nullptr) return nullptr;
+    if (row->gives == Form::kSeveral) {
+      faults.push_back(who + "it produces several images, but one is needed: use CenterCrop");
+      return nullptr;
+    }
+    if (row->takes == Form::kTensor && form == Form::kPixels)
+      faults.push_back(who + "it takes a tensor: put ToTensor before it");
+    if (row->takes == Form::kPixels && form == Form::kTensor)
+      faults.push_back(who + "it takes an image, not a tensor: put it before ToTensor");
+    form = row->gives;
     auto made = std::make_shared<ImageTransform>();
     const std::vector<std::string> found = make(*row, arguments, *made);
     for (const std::string& fault : found) faults.push_back(who + fault);
@@ -134,24 +135,6 @@ class ChainReader {
   std::vector<std::string> faults;
 
  private:
-  void refuse_unknown(const std::string& name, const std::string& who) {
-    std::vector<std::string> known;
-    for (const OperationRow& row : operation_rows()) known.emplace_back(row.name);
-    const std::string meant = did_you_mean(name, known);
-    faults.push_back(who + "unknown operation" +
-                     (meant.empty() ? "; known ones are " + joined(known, ", ") : "." + meant));
-  }
-
-  void check_form(const OperationRow& row, const std::string& who) {
-    if (row.gives == Form::kSeveral)
-      faults.push_back(who + "it produces several images, but one is needed: use CenterCrop");
-    else if (row.takes == Form::kTensor && form == Form::kPixels)
-      faults.push_back(who + "it takes a tensor: put ToTensor before it");
-    else if (row.takes == Form::kPixels && form == Form::kTensor)
-      faults.push_back(who + "it takes an image, not a tensor: put it before ToTensor");
-    if (row.gives != Form::kSeveral) form = row.gives;
-  }
-
   // A list of two numbers that cannot be two arguments is taken as a pair for the first one.
   std::vector<std::string> make(const OperationRow& row, const Json& value, ImageTransform& made) {
     Arguments arguments(value, row.parameters, num_channels_);
@@ -170,13 +153,6 @@ class ChainReader {
 
   int num_channels_ = 3;
 };
-
-// Returns the random sequence of the operation at `place` in a chain. It is shared neither with
-// other operations, so that changing one does not affect the rest, nor with augmentation.
-RandomSequence draws_of(const DrawKey& key, std::size_t place) {
-  constexpr std::uint64_t kOperations = 1000;
-  return {key.seed, key.epoch, key.image, key.repeat, kOperations + place};
-}
 
 // Returns nested JSON on one line, without line breaks and indentation: "[224, 160]".
 std::string on_one_line(const std::string& json) {
@@ -218,8 +194,7 @@ TransformChain TransformChain::parse(std::string_view json, const std::string& w
     const auto name = written[i][0].get<std::string>();
     const Json& arguments = written[i][1];
     if (auto transform = reader.read(name, arguments, i))
-      chain.operations_.push_back(
-          {name, indented(arguments.dump(2, ' ', true)), std::move(transform)});
+      chain.operations_.push_back({name, arguments.dump(2, ' ', true), std::move(transform)});
   }
   if (reader.form == Form::kTensor)
     reader.faults.emplace_back("it ends with a tensor, not an image: ToPILImage is missing");
@@ -239,12 +214,10 @@ TransformChain TransformChain::for_inference() const {
 }
 
 std::string TransformChain::to_json() const {
-  std::string text = "[";
-  for (const Operation& operation : operations_) {
-    text += text.size() == 1 ? "\n" : ",\n";
-    text += "  [\n    \"" + operation.name + "\",\n    " + operation.arguments + "\n  ]";
-  }
-  return text + (operations_.empty() ? "]" : "\n]");
+  Json all = Json::array();
+  for (const Operation& operation : operations_)
+    all.push_back(Json::array({operation.name, Json::parse(operation.arguments)}));
+  return all.dump(2, ' ', true);
 }
 
 bool TransformChain::is_random() const {
@@ -259,10 +232,13 @@ std::optional<ImageSize> TransformChain::output_size(std::optional<ImageSize> wh
 }
 
 void TransformChain::apply(Image& image, const DrawKey& key, WorkImage& work) const {
+  // Each operation has a sequence that it shares neither with others, so that changing one does not
+  // affect the rest, nor with augmentation.
+  constexpr std::uint64_t kOperations = 1000;
   work.size = image.size;
   work.pixels.swap(image.pixels);
   for (std::size_t i = 0; i < operations_.size(); ++i) {
-    RandomSequence random = draws_of(key, i);
+    RandomSequence random{key.seed, key.epoch, key.image, key.repeat, kOperations + i};
     operations_[i].transform->apply(work, random);
   }
   image.size = work.size;
@@ -282,9 +258,7 @@ std::string TransformChain::summary() const {
 std::pair<TransformChain, TransformChain> TransformChain::split_at_draws() const {
   std::pair<TransformChain, TransformChain> parts;
   for (const Operation& operation : operations_) {
-    TransformChain one;
-    one.operations_.push_back(operation);
-    const bool is_fixed = parts.second.empty() && !one.is_random();
+    const bool is_fixed = parts.second.empty() && !operation.transform->is_random;
     (is_fixed ? parts.first : parts.second).operations_.push_back(operation);
   }
   return parts;

@@ -92,7 +92,7 @@ class TransformChain {
  private:
   struct Operation {
     std::string name;
-    std::string arguments;  // JSON as in to_json()
+    std::string arguments;  // JSON
     std::shared_ptr<const ImageTransform> transform;
   };
   std::vector<Operation> operations_;

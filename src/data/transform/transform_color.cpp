@@ -11,15 +11,11 @@ namespace kiln {
 namespace {
 
 // ITU-R 601 luma, rounded as in Pillow's convert("L").
-std::uint8_t luma(const std::uint8_t* rgb) {
-  return static_cast<std::uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 0x8000) >>
-                                   16);
-}
-
 void make_gray(WorkImage& image) {
   std::uint8_t* rgb = image.pixels.data();
   for (std::size_t i = 0; i < image.size.num_pixels(); ++i, rgb += 3)
-    rgb[0] = rgb[1] = rgb[2] = luma(rgb);
+    rgb[0] = rgb[1] = rgb[2] =
+        static_cast<std::uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 0x8000) >> 16);
 }
 
 // Hue, saturation and value with 8 bits each. Hue and saturation are rounded down, as in Pillow.
@@ -91,20 +87,14 @@ std::optional<NumberRange> jitter_of(Arguments& arguments, std::string_view name
   return range;
 }
 
-// Changes one of brightness, contrast, saturation and hue.
-void change(WorkImage& image, std::size_t which, double amount) {
-  if (which == 3) return turn_hue(image, amount);
-  constexpr std::array kOperations{ImageOperation::kBrightness, ImageOperation::kContrast,
-                                   ImageOperation::kColor};
-  apply_operation({kOperations[which], amount - 1}, image.pixels.data(), image.size, image.copy);
-}
-
 }  // namespace
 
 // Multiplies brightness, contrast and saturation by random factors and shifts the hue by a random
 // angle, in random order.
 ImageTransform make_color_jitter(Arguments& arguments) {
   constexpr std::array<std::string_view, 4> kNames{"brightness", "contrast", "saturation", "hue"};
+  static constexpr std::array kOperations{ImageOperation::kBrightness, ImageOperation::kContrast,
+                                          ImageOperation::kColor};
   constexpr NumberRange kFactor{0, 1000}, kTurns{-0.5, 0.5};
   std::array<std::optional<NumberRange>, 4> ranges;  // empty: not changed
   for (std::size_t i = 0; i < 4; ++i)
@@ -115,8 +105,14 @@ ImageTransform make_color_jitter(Arguments& arguments) {
       if (ranges[i]) drawn[i] = draw_between(*ranges[i], random);
     std::array<std::size_t, 4> order{0, 1, 2, 3};
     for (std::size_t i = 4; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-    for (const std::size_t i : order)
-      if (ranges[i]) change(image, i, drawn[i]);
+    for (const std::size_t i : order) {
+      if (!ranges[i]) continue;
+      if (i == 3)
+        turn_hue(image, drawn[i]);
+      else
+        apply_operation({kOperations[i], drawn[i] - 1}, image.pixels.data(), image.size,
+                        image.copy);
+    }
   };
   const auto is_drawn = [](const auto& range) { return range && range->low < range->high; };
   return {.apply = apply, .is_random = std::ranges::any_of(ranges, is_drawn)};
@@ -132,7 +128,7 @@ ImageTransform make_grayscale(Arguments& arguments) {
 }
 
 ImageTransform make_random_grayscale(Arguments& arguments) {
-  const double probability = arguments.probability("p", 0.1);
+  const double probability = arguments.number("p", {0, 1}, 0.1);
   return {.apply =
               [probability](WorkImage& image, RandomSequence& random) {
                 if (random.uniform() < probability) make_gray(image);

@@ -116,39 +116,25 @@ struct Border {
 // Reads one number for all sides; two, for left and right and for top and bottom; or four, for
 // left, top, right and bottom.
 Border border_of(Arguments& arguments) {
-  Border border;
   constexpr NumberRange kPixels{-kMaxSide, kMaxSide};
   const std::vector<double> given = arguments.numbers("padding", kPixels, {1, 2, 4});
   const auto side = [&](std::size_t i) {
     return given.empty() ? 0 : static_cast<int>(given[i % given.size()]);
   };
-  border.left = side(0);
-  border.top = side(1);
-  border.right = side(2);
-  border.bottom = side(3);
+  Border border{.left = side(0), .top = side(1), .right = side(2), .bottom = side(3)};
   const auto is_fraction = [](double pixels) { return pixels != std::trunc(pixels); };
   if (std::ranges::any_of(given, is_fraction)) arguments.refuse("padding", "whole pixels");
   border.color = arguments.color("fill");
   const std::vector<std::string> modes = {"constant", "edge", "reflect", "symmetric"};
   const std::string mode = arguments.word("padding_mode", modes);
-  if (!mode.empty()) {
-    const auto place = std::ranges::find(modes, mode) - modes.begin();
-    border.mode = static_cast<PadMode>(place);
-  }
+  if (!mode.empty())
+    border.mode = static_cast<PadMode>(std::ranges::find(modes, mode) - modes.begin());
   return border;
 }
 
 void check_fits(ImageSize whole, ImageSize crop) {
   if (whole.height < crop.height || whole.width < crop.width)
     throw ImageFault("it is " + text_of(whole) + " pixels, but the crop needs " + text_of(crop));
-}
-
-ImageTransform random_flip(void (*flip)(std::uint8_t*, ImageSize), double probability) {
-  return {.apply =
-              [=](WorkImage& image, RandomSequence& random) {
-                if (random.uniform() < probability) flip(image.pixels.data(), image.size);
-              },
-          .is_random = true};
 }
 
 }  // namespace
@@ -248,12 +234,17 @@ ImageTransform make_random_crop(Arguments& arguments) {
   return {.apply = apply, .is_random = true, .size_after = size_after};
 }
 
-ImageTransform make_random_horizontal_flip(Arguments& arguments) {
-  return random_flip(flip_horizontally, arguments.probability("p", 0.5));
+template <void (*kFlip)(std::uint8_t* pixels, ImageSize size)>
+ImageTransform make_random_flip(Arguments& arguments) {
+  const double probability = arguments.number("p", {0, 1}, 0.5);
+  return {.apply =
+              [probability](WorkImage& image, RandomSequence& random) {
+                if (random.uniform() < probability) kFlip(image.pixels.data(), image.size);
+              },
+          .is_random = true};
 }
 
-ImageTransform make_random_vertical_flip(Arguments& arguments) {
-  return random_flip(flip_vertically, arguments.probability("p", 0.5));
-}
+template ImageTransform make_random_flip<flip_horizontally>(Arguments& arguments);
+template ImageTransform make_random_flip<flip_vertically>(Arguments& arguments);
 
 }  // namespace kiln

@@ -23,15 +23,6 @@ struct PlaneMap {
 
 using Point = std::array<double, 2>;  // x, y
 
-// Translates by whole pixels, scales, shears and rotates around a center; angles in degrees,
-// clockwise. As torchvision's affine.
-struct AffineMotion {
-  double angle = 0;
-  Point translation{};
-  double scale = 1;
-  std::array<double, 2> shear{};
-};
-
 using Corners = std::array<Point, 4>;
 
 // Returns a pixel of the image, or of its border for a place beyond it.
@@ -114,21 +105,24 @@ void warp(WorkImage& image, ImageSize to, const PlaneMap& from, Interpolation in
   image.replace(to);
 }
 
+// The inverse of a motion that translates by whole pixels, scales, shears and rotates around a
+// center; angles in degrees, clockwise. As torchvision's affine.
+//
 // The motion is T C R S K C', where T translates, C moves the origin to the center, R rotates, S
 // scales, K shears, and ' marks an inverse. The inverse of the motion is C K' S' R' C' T'; the
 // determinant of K is 1.
-PlaneMap inverse_of(const AffineMotion& motion, Point center) {
+PlaneMap inverse_of(double rotation, Point translation, double scale, Point shear, Point center) {
   const auto radians = [](double degrees) { return degrees * std::numbers::pi / 180; };
-  const double angle = radians(motion.angle);
-  const double along_x = radians(motion.shear[0]), along_y = radians(motion.shear[1]);
+  const double angle = radians(rotation);
+  const double along_x = radians(shear[0]), along_y = radians(shear[1]);
   const double cosine = std::cos(angle - along_y) / std::cos(along_y);
   const double sine = std::sin(angle - along_y) / std::cos(along_y);
   const double slope = std::tan(along_x);
-  PlaneMap map{.a = (std::cos(angle) - sine * slope) / motion.scale,
-               .b = (std::sin(angle) + cosine * slope) / motion.scale,
-               .d = -sine / motion.scale,
-               .e = cosine / motion.scale};
-  const double x = center[0] + motion.translation[0], y = center[1] + motion.translation[1];
+  PlaneMap map{.a = (std::cos(angle) - sine * slope) / scale,
+               .b = (std::sin(angle) + cosine * slope) / scale,
+               .d = -sine / scale,
+               .e = cosine / scale};
+  const double x = center[0] + translation[0], y = center[1] + translation[1];
   map.c = center[0] - map.a * x - map.b * y;
   map.f = center[1] - map.d * x - map.e * y;
   return map;
@@ -191,18 +185,18 @@ Point middle_of(ImageSize size) {
 // Returns the size that holds the whole image rotated by `map`, as Pillow's expand computes it: in
 // whole pixels between the outermost corners.
 ImageSize expanded(ImageSize size, const PlaneMap& map) {
-  double low_x = 1e18, high_x = -1e18, low_y = 1e18, high_y = -1e18;
+  std::vector<double> xs, ys;
   for (const double x : {0.0, static_cast<double>(size.width)}) {
     for (const double y : {0.0, static_cast<double>(size.height)}) {
-      const double to_x = map.a * x + map.b * y + map.c, to_y = map.d * x + map.e * y + map.f;
-      low_x = std::min(low_x, to_x);
-      high_x = std::max(high_x, to_x);
-      low_y = std::min(low_y, to_y);
-      high_y = std::max(high_y, to_y);
+      xs.push_back(map.a * x + map.b * y + map.c);
+      ys.push_back(map.d * x + map.e * y + map.f);
     }
   }
-  return {static_cast<int>(std::ceil(high_y) - std::floor(low_y)),
-          static_cast<int>(std::ceil(high_x) - std::floor(low_x))};
+  const auto length = [](const std::vector<double>& places) {
+    const auto [low, high] = std::ranges::minmax(places);
+    return static_cast<int>(std::ceil(high) - std::floor(low));
+  };
+  return {length(ys), length(xs)};
 }
 
 // Returns the map from a pixel of the result to its place in the image, for a rotation around
@@ -276,14 +270,15 @@ ImageTransform make_random_affine(Arguments& arguments) {
   const Color outside = arguments.color("fill");
   const std::optional<Point> center = center_of(arguments);
   const auto apply = [=](WorkImage& image, RandomSequence& random) {
-    AffineMotion motion{.angle = draw_between(degrees, random)};
+    const double rotation = draw_between(degrees, random);
+    Point translation{}, shear{};
     const Point pixels{most[0] * image.size.width, most[1] * image.size.height};
     for (std::size_t i = 0; i < 2; ++i)
-      motion.translation[i] = std::nearbyint(draw_between({-pixels[i], pixels[i]}, random));
-    if (scales) motion.scale = draw_between(scale, random);
-    for (std::size_t i = 0; i < shears.size(); ++i)
-      motion.shear[i] = draw_between(shears[i], random);
-    warp(image, image.size, inverse_of(motion, center.value_or(middle_of(image.size))),
+      translation[i] = std::nearbyint(draw_between({-pixels[i], pixels[i]}, random));
+    const double scaling = scales ? draw_between(scale, random) : 1;
+    for (std::size_t i = 0; i < shears.size(); ++i) shear[i] = draw_between(shears[i], random);
+    const Point middle = center.value_or(middle_of(image.size));
+    warp(image, image.size, inverse_of(rotation, translation, scaling, shear, middle),
          interpolation, outside);
   };
   return {.apply = apply, .is_random = true};
@@ -291,7 +286,7 @@ ImageTransform make_random_affine(Arguments& arguments) {
 
 ImageTransform make_random_perspective(Arguments& arguments) {
   const double distortion = arguments.number("distortion_scale", {0, 1}, 0.5);
-  const double probability = arguments.probability("p", 0.5);
+  const double probability = arguments.number("p", {0, 1}, 0.5);
   const Interpolation interpolation = warp_interpolation(arguments, Interpolation::kBilinear);
   const Color outside = arguments.color("fill");
   const auto apply = [=](WorkImage& image, RandomSequence& random) {

@@ -12,11 +12,9 @@ namespace {
 
 using Channels = std::array<float, 3>;
 
-Channels channels_of(const std::vector<double>& values) {
-  Channels channels{};
-  for (std::size_t c = 0; c < 3 && !values.empty(); ++c)
-    channels[c] = static_cast<float>(values[values.size() == 3 ? c : 0]);
-  return channels;
+Channels channels_of(const std::array<double, 3>& values) {
+  return {static_cast<float>(values[0]), static_cast<float>(values[1]),
+          static_cast<float>(values[2])};
 }
 
 // Returns normally distributed values (Box and Muller, 1958).
@@ -60,8 +58,8 @@ ImageTransform make_to_pil_image(Arguments& arguments) {
 ImageTransform make_normalize(Arguments& arguments) {
   arguments.require("mean");
   arguments.require("std");
-  const std::vector<double> means = arguments.for_channels("mean", kAny);
-  const std::vector<double> stds = arguments.for_channels("std", kAny);
+  const std::array<double, 3> means = arguments.for_channels("mean", kAny, 0);
+  const std::array<double, 3> stds = arguments.for_channels("std", kAny, 1);
   if (std::ranges::count(stds, 0) > 0) arguments.refuse("std", "numbers other than 0");
   arguments.truth("inplace", false);
   return {.apply = [mean = channels_of(means), std = channels_of(stds)](WorkImage& image,
@@ -72,13 +70,13 @@ ImageTransform make_normalize(Arguments& arguments) {
 }
 
 ImageTransform make_random_erasing(Arguments& arguments) {
-  const double probability = arguments.probability("p", 0.5);
+  const double probability = arguments.number("p", {0, 1}, 0.5);
   const RectangleRange range{arguments.range("scale", {0, 1}, kErased.area),
                              arguments.range("ratio", {1e-6, 1e6}, kErased.ratio)};
   const int num_channels = arguments.num_channels;
   std::optional<Channels> value;  // empty: noise
   if (!arguments.is_text("value"))
-    value = channels_of(arguments.for_channels("value", kAny));
+    value = channels_of(arguments.for_channels("value", kAny, 0));
   else
     arguments.word("value", {"random"});
   arguments.truth("inplace", false);

@@ -276,10 +276,10 @@ class ShardWriter {
     if (plan_.format == ShardFormat::kRecordIo)
       return recordio_record(recordio_image_of(image.bytes, label, position));
     if (plan_.format == ShardFormat::kTfRecord) {
-      const ImageRecord record{.name = std::string(set_.samples.file_name(i)),
-                               .bytes = image.bytes,
-                               .labels = {label},
-                               .class_text = set_.classes[static_cast<std::size_t>(label)]};
+      const RecordContents record{.name = std::string(set_.samples.file_name(i)),
+                                  .bytes = image.bytes,
+                                  .labels = {label},
+                                  .class_text = set_.classes[static_cast<std::size_t>(label)]};
       return tfrecord(example_of(record, image.extension == "jpg" ? "jpeg" : image.extension));
     }
     const std::string key = formatted("%09zu", position);  // WebDataset: KEY.jpg, then KEY.cls

@@ -34,7 +34,7 @@ std::string example(const std::vector<NamedFeature>& features) {
   return ProtoMessage().message(1, map).bytes();
 }
 
-ImageRecord parsed(const std::string& data, const RecordKeys& keys = {}) {
+RecordContents parsed(const std::string& data, const RecordKeys& keys = {}) {
   return image_record(data, RecordFormat::kTfRecord, keys);
 }
 
@@ -48,9 +48,9 @@ std::string fault_of(const std::string& data, RecordFormat format = RecordFormat
 }
 
 TEST(Example, ComesBackAsItWasWritten) {
-  const ImageRecord image{
+  const RecordContents image{
       .name = "a/b.jpg", .bytes = std::string(500, '\0') + "x", .labels = {7}, .class_text = "cat"};
-  const ImageRecord read = parsed(example_of(image, "jpeg"));
+  const RecordContents read = parsed(example_of(image, "jpeg"));
   EXPECT_EQ(read.name, image.name);
   EXPECT_EQ(read.bytes, image.bytes);
   EXPECT_EQ(read.labels, image.labels);
@@ -58,9 +58,10 @@ TEST(Example, ComesBackAsItWasWritten) {
 }
 
 TEST(Example, LabelsMayBePackedAndFeaturesInAnyOrder) {
-  const ImageRecord read = parsed(example({{"image/encoded", bytes_list({"IMG"})},
-                                           {"other", packed_labels("\x05")},
-                                           {"image/class/label", packed_labels("\xAC\x02\x01")}}));
+  const RecordContents read =
+      parsed(example({{"image/encoded", bytes_list({"IMG"})},
+                      {"other", packed_labels("\x05")},
+                      {"image/class/label", packed_labels("\xAC\x02\x01")}}));
   EXPECT_EQ(read.bytes, "IMG");
   EXPECT_EQ(read.labels, (std::vector<std::int64_t>{300, 1}));
   EXPECT_EQ(read.class_text, "");
@@ -114,7 +115,7 @@ TEST(Example, EveryTruncationAndEveryChangedByteIsReadOrRefused) {
 }
 
 TEST(RecordIoImage, HasOneLabelOrSeveral) {
-  const ImageRecord one = image_record(recordio_image_of("IMG", 7, 3), RecordFormat::kRecordIo);
+  const RecordContents one = image_record(recordio_image_of("IMG", 7, 3), RecordFormat::kRecordIo);
   EXPECT_EQ(one.bytes, "IMG");
   EXPECT_EQ(one.labels, std::vector<std::int64_t>{7});
   const auto real = [](float value) {
@@ -122,7 +123,7 @@ TEST(RecordIoImage, HasOneLabelOrSeveral) {
   };
   const std::string several =
       little_endian(2, 4) + real(0) + std::string(16, '\0') + real(4) + real(9) + "IMG";
-  const ImageRecord two = image_record(several, RecordFormat::kRecordIo);
+  const RecordContents two = image_record(several, RecordFormat::kRecordIo);
   EXPECT_EQ(two.labels, (std::vector<std::int64_t>{4, 9}));
   EXPECT_EQ(two.bytes, "IMG");
 }
