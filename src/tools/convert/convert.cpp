@@ -27,18 +27,6 @@ constexpr std::size_t kMaxNamed = 10;
 constexpr std::size_t kEnough = 1024;  // to tell what a file is
 constexpr std::size_t kPortion = 64;   // images that a thread takes at a time
 
-std::string found_line(const Dataset& set) {
-  std::string line = "Found " + std::to_string(set.samples.size()) +
-                     (set.samples.size() == 1 ? " image" : " images");
-  if (set.labeled()) {
-    const std::size_t num_classes = set.classes.size();
-    line += " in " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
-  } else {
-    line += " without labels";
-  }
-  return line + " (" + describe(set.kind) + " '" + set.root.string() + "').";
-}
-
 [[noreturn]] void refuse(const fs::path& folder, const std::string& text) {
   throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(folder) + ": " + text);
 }
@@ -118,16 +106,6 @@ std::string output_name(const Dataset& set, std::size_t position) {
   set.fail("'" + file + "' cannot be used: " + why + ". Fix the file, or remove it.");
 }
 
-std::string read_image(const Dataset& set, std::size_t i) {
-  try {
-    std::string bytes;
-    read_image_bytes(set, i, bytes);
-    return bytes;
-  } catch (const ImageFault& fault) {
-    fail_to_read(set, std::string(set.samples.file_name(i)), fault.what());
-  }
-}
-
 // With `has_sizes`, the sizes that are known; changed images have others.
 template <typename NameOf>
 std::string lines_of(const Dataset& set, bool has_sizes, const NameOf& name_of) {
@@ -146,13 +124,6 @@ std::string list_text(const Dataset& set) {
              : read_image_list(set);
 }
 
-// Of an ImageDirectory: the lines of the images with keep[i].
-std::string kept_lines(const Dataset& set, const std::vector<bool>& keep) {
-  const DatasetContext context{.root = set.root, .name = set.name};
-  return kept_list(read_image_list(set), set.list_name,
-                   parse_schema(set.schema_json, std::string(kSchemaName), context), keep, context);
-}
-
 // Writes the images with keep[i]. Clears keep[i] for a file that is no image, whose bytes (a link
 // may lead to any file) are not copied, and adds it to `left_out`.
 std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& folder,
@@ -166,7 +137,12 @@ std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& fol
     if (names.contains(name)) continue;  // listed twice
     if (!is_utf8(name.native()))
       fail_to_read(set, printable(name.native()), "its name is not UTF-8, as a list of images is");
-    const std::string bytes = read_image(set, i);
+    std::string bytes;
+    try {
+      read_image_bytes(set, i, bytes);
+    } catch (const ImageFault& fault) {
+      fail_to_read(set, std::string(set.samples.file_name(i)), fault.what());
+    }
     if (image_kind(bytes).empty()) {
       left_out.add(set.samples.file_name(i), bytes);
       keep[i] = false;
@@ -210,15 +186,15 @@ std::vector<DurableFile> complete_changed(const ChangedImages& changed, const fs
   return files;
 }
 
-// Returns the name of each image, with another extension. Throws Error kInvalidDataset if two
+// Returns the name of each image as a PNG file. Throws Error kInvalidDataset if two
 // images would have the same name.
-std::vector<std::string> changed_names(const Dataset& set, const std::string& extension) {
+std::vector<std::string> changed_names(const Dataset& set) {
   std::vector<std::string> names;
   std::map<std::string, std::string> sources;
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const std::string source(set.samples.file_name(i));
     names.push_back(
-        fs::path(output_name(set, i)).replace_extension(extension).lexically_normal().string());
+        fs::path(output_name(set, i)).replace_extension(".png").lexically_normal().string());
     const auto& [name, first] = *sources.emplace(names.back(), source).first;
     if (first == source) continue;
     set.fail("'" + first + "' and '" + source + "' would both become '" + name +
@@ -227,27 +203,18 @@ std::vector<std::string> changed_names(const Dataset& set, const std::string& ex
   return names;
 }
 
-std::string changed_list(const Dataset& set, const std::vector<std::string>& names) {
-  if (!set.list_name.empty()) {
-    const DatasetContext context{.root = set.root, .name = set.name};
-    return renamed_list(read_image_list(set), set.list_name,
-                        parse_schema(set.schema_json, std::string(kSchemaName), context), names,
-                        context);
-  }
-  return lines_of(set, /*has_sizes=*/false, [&](std::size_t i) { return names[i]; });
-}
-
-void remove_empty_folders(const fs::path& folder) {
-  const Contents contents = contents_of(folder);
-  for (auto inner = contents.folders.rbegin(); inner != contents.folders.rend(); ++inner) {
-    std::error_code not_empty;
-    fs::remove(folder / *inner, not_empty);
-  }
+// Of an ImageDirectory, the list that `change` (kept_list() or renamed_list()) makes of its own.
+template <typename Change, typename What>
+std::string edited_list(const Dataset& set, const Change& change, const What& what) {
+  const DatasetContext context{.root = set.root, .name = set.name};
+  return change(read_image_list(set), set.list_name,
+                parse_schema(set.schema_json, std::string(kSchemaName), context), what, context);
 }
 
 }  // namespace
 
-void warn_of_lost_columns(const Dataset& set, Log& log) {
+void warn_of_notes(const Dataset& set, Log& log) {
+  for (const std::string& note : set.notes) log.warning(note);
   const SampleTable& samples = set.samples;
   bool has_several_sets = false;
   for (std::size_t i = 1; i < samples.size(); ++i)
@@ -348,15 +315,17 @@ ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, std::vector<bool>
     return;
   }
   const Dataset part = part_of(set, keep);
-  add_texts(set.list_name.empty() ? list_text(part) : kept_lines(set, keep), part.schema_json,
-            samples_text(part));
+  add_texts(set.list_name.empty() ? list_text(part) : edited_list(set, kept_list, keep),
+            part.schema_json, samples_text(part));
 }
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
                                            OutputFolder folder)
     : locked_(std::move(folder)), earlier_(earlier_files(locked_.path())) {
-  const std::vector<std::string> names = changed_names(set, changed.extension);
-  const std::string list = changed_list(set, names);
+  const std::vector<std::string> names = changed_names(set);
+  const std::string list = set.list_name.empty() ? lines_of(set, /*has_sizes=*/false,
+                                                            [&](std::size_t i) { return names[i]; })
+                                                 : edited_list(set, renamed_list, names);
   std::array<std::string, kNumSamples> samples;
   files_ = complete_changed(changed, locked_.path(), names, samples);
   add_texts(list, set.schema_json, samples_text(set, samples));
@@ -373,7 +342,11 @@ void ImageDirectoryOutput::add_texts(const std::string& list, const std::string&
 
 void ImageDirectoryOutput::put_in_place() {
   locked_.replace(std::move(files_), earlier_);
-  remove_empty_folders(locked_.path());
+  const std::vector<fs::path> folders = contents_of(locked_.path()).folders;
+  for (auto inner = folders.rbegin(); inner != folders.rend(); ++inner) {
+    std::error_code not_empty;
+    fs::remove(locked_.path() / *inner, not_empty);
+  }
 }
 
 OtherContents write_image_directory(const Dataset& set, OutputFolder folder) {
@@ -382,32 +355,30 @@ OtherContents write_image_directory(const Dataset& set, OutputFolder folder) {
   return output.left_out();
 }
 
-void write_changed_images(const Dataset& set, OutputFolder folder, const ChangedImages& changed) {
-  ImageDirectoryOutput(set, changed, std::move(folder)).put_in_place();
-}
-
-std::string note_of_turned_images(const Dataset& set) {
-  if (set.exif != Exif::kApply) return "";
-  const std::size_t count = turned_images(set, set.samples.size()).turned;
-  if (count == 0) return "";
-  return plural(count, "image has", "images have") +
-         " an EXIF orientation, which is copied, but ignored in an ImageDirectory: give --exif "
-         "apply "
-         "to whatever reads it, such as `kiln train`.";
+void warn_of_turned_images(const Dataset& set, Log& log) {
+  if (set.exif != Exif::kApply) return;
+  if (const std::size_t count = turned_images(set, set.samples.size()).turned; count > 0)
+    log.warning(plural(count, "image has", "images have") +
+                " an EXIF orientation, which is copied, but ignored in an ImageDirectory: give "
+                "--exif apply to whatever reads it, such as `kiln train`.");
 }
 
 int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;
   Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
   tell_unused(config.records, set);
-  log.info(found_line(set));
-  for (const std::string& note : set.notes) log.warning(note);
-  warn_of_lost_columns(set, log);
+  const std::size_t num_images = set.samples.size(), num_classes = set.classes.size();
+  log.info("Found " + std::to_string(num_images) + (num_images == 1 ? " image" : " images") +
+           (set.labeled()
+                ? " in " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes")
+                : " without labels") +
+           " (" + describe(set.kind) + " '" + set.root.string() + "').");
+  warn_of_notes(set, log);
   if (!set.labeled())
     log.warning(
         "The images are not in class folders one level deep, so the output has no labels and "
         "cannot be used for training.");
-  if (const std::string note = note_of_turned_images(set); !note.empty()) log.warning(note);
+  warn_of_turned_images(set, log);
   const OtherContents others =
       write_image_directory(set, take_image_output(config.output_path, config.input_path));
   if (const std::string note = others.note(); !note.empty()) log.warning(note);
