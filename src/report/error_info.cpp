@@ -23,12 +23,6 @@ FailureReport report_errors(const std::vector<Error>& errors) {
       exit_code(first)};
 }
 
-FailureReport report_bug(const std::string& what) {
-  const std::string message = for_people("This is a bug in kiln: " + what +
-                                         ". Please report it with the command line and the log.");
-  return {{message}, error_info_of("InternalError", 1000, message)};
-}
-
 }  // namespace
 
 std::string error_info_of_success() {
@@ -95,8 +89,9 @@ FailureReport report_failure(const std::exception_ptr& failure) try {
 } catch (const FailedElsewhere& other) {
   return {{other.what()}, "", other.exit_code()};
 } catch (const std::exception& other) {
-  const std::string_view what = other.what();
-  return report_bug(std::string(what.substr(0, what.find('\n'))));
+  const std::string message = for_people("This is a bug in kiln: " + first_line(other.what()) +
+                                         ". Please report it with the command line and the log.");
+  return {{message}, error_info_of("InternalError", 1000, message)};
 }
 
 }  // namespace kiln

@@ -20,16 +20,13 @@ namespace {
 
 constexpr std::string_view kEnding = ".kiln", kBeginning = "events.out.tfevents.";
 
-ProtoMessage metadata(std::string_view plugin, std::string_view content) {
-  return ProtoMessage().message(1, ProtoMessage().text(1, plugin).text(2, content));
-}
-
 // Hyperparameters as TensorFlow 2 writes them: in the metadata of a float scalar without a value.
 ProtoMessage hyperparameter_value(std::string_view tag, const ProtoMessage& data) {
   constexpr int kFloat = 1;
   const ProtoMessage scalar = ProtoMessage().integer(1, kFloat).message(2, ProtoMessage());
+  const ProtoMessage plugin = ProtoMessage().text(1, "hparams").text(2, data.bytes());
   return ProtoMessage().text(1, tag).message(8, scalar).message(9,
-                                                                metadata("hparams", data.bytes()));
+                                                                ProtoMessage().message(1, plugin));
 }
 
 // `summary`: a Summary message, with each value in a field 1.
@@ -68,11 +65,6 @@ ProtoMessage confusion_image(const ConfusionMatrix& matrix) {
     }
   }
   return image(side, side, encode_png({{side, side}, std::move(pixels)}));
-}
-
-// `verdict` is said of the image: "cat, predicted as dog".
-std::string caption_of(const std::string& verdict, const JudgedImage& judged) {
-  return verdict + formatted(" (%.1f %%): ", 100 * judged.confidence) + for_people(judged.file);
 }
 
 }  // namespace
@@ -121,7 +113,9 @@ std::string pictures_event(const ValidationDetails& details,
                            const auto& verdict) {
     for (std::size_t i = 0; i < images.size(); ++i)
       if (const Thumbnail& thumbnail = images[i].thumbnail; !thumbnail.jpeg.empty())
-        add(group + "/" + std::to_string(i + 1), caption_of(verdict(images[i]), images[i]),
+        add(group + "/" + std::to_string(i + 1),
+            verdict(images[i]) + formatted(" (%.1f %%): ", 100 * images[i].confidence) +
+                for_people(images[i].file),
             image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
   };
   const auto prediction = [&](const JudgedImage& judged) {
@@ -158,18 +152,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Makes TensorBoard discard what it has read before.
-std::string restart_event(double time) {
-  constexpr int kStart = 1;
-  const ProtoMessage log = ProtoMessage().integer(1, kStart);
-  return tfrecord(ProtoMessage().real(1, time).integer(2, 0).message(7, log).bytes());
-}
-
-// The time in the name of an event file, in whole Unix seconds; 0 if there is none.
-double time_of(const fs::path& file) {
-  return std::strtod(file.filename().string().substr(kBeginning.size()).c_str(), nullptr);
-}
-
 // Returns the event files beside `own`: those of other runs, which TensorBoard would show as part
 // of this one, and those that this run wrote before it was interrupted.
 std::vector<fs::path> other_files(const fs::path& own) {
@@ -205,12 +187,18 @@ class Tensorboard : public RunSink {
   void resume(const RunRecord& so_far) override {
     double time = so_far.interruptions.back().time;
     for (const fs::path& file : other_files(folder_ / "none")) {
-      const double begun = time_of(file);
+      const std::string name = file.filename().string();
+      const double begun = std::strtod(name.c_str() + kBeginning.size(), nullptr);  // or 0
       time = std::max(time, begun + 1);
       if (begun >= std::nearbyint(so_far.start.time)) old_files_.insert(file);
     }
     begin_file(time);
-    file_->append(restart_event(time));
+    constexpr int kStart = 1;
+    file_->append(tfrecord(ProtoMessage()
+                               .real(1, time)
+                               .integer(2, 0)
+                               .message(7, ProtoMessage().integer(1, kStart))
+                               .bytes()));
     RunSink::resume(so_far);
     for (const fs::path& file : old_files_)
       fs::file_size(file) == 0 ? void(fs::remove(file)) : fs::resize_file(file, 0);

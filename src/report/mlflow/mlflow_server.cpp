@@ -38,19 +38,7 @@ bool is_plain(char c, std::string_view signs) {
   return byte < 0x80 && (std::isalnum(byte) != 0 || signs.find(c) != signs.npos);
 }
 
-std::string encoded_but(std::string_view text, std::string_view plain_signs) {
-  std::string out;
-  for (const char c : text)
-    out += is_plain(c, plain_signs) ? std::string(1, c)
-                                    : formatted("%%%02X", static_cast<unsigned char>(c));
-  return out;
-}
-
 constexpr const char* kProxyScheme = "mlflow-artifacts:/";
-
-struct NotFound : MlflowFailure {
-  using MlflowFailure::MlflowFailure;
-};
 
 std::int64_t milliseconds_now() {
   return static_cast<std::int64_t>(unix_seconds() * 1000);
@@ -177,12 +165,12 @@ std::string log_pairs_json(const std::string& run_id, const std::string& kind,
   return json_text({{"run_id", run_id}, {kind, list}});
 }
 
-std::string url_encoded(std::string_view text) {
-  return encoded_but(text, "-._~");
-}
-
-std::string url_path_encoded(std::string_view path) {
-  return encoded_but(path, "-._~/%");
+std::string url_encoded(std::string_view text, std::string_view plain_signs) {
+  std::string out;
+  for (const char c : text)
+    out += is_plain(c, plain_signs) ? std::string(1, c)
+                                    : formatted("%%%02X", static_cast<unsigned char>(c));
+  return out;
 }
 
 MlflowServer::MlflowServer(MlflowSettings settings,
@@ -201,86 +189,77 @@ void MlflowServer::fail(const HttpAnswer& answer) const {
             " (set MLFLOW_TRACKING_URI to that server)";
   if (answer.status == 401 || answer.status == 403)
     text += ": check MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD";
-  if (answer.status == 404) throw NotFound(text);
-  if (answer.status == 400) throw MlflowRefusal(text);
-  throw MlflowFailure(text);
+  throw MlflowFailure(text, answer.status);
 }
 
-Json MlflowServer::ask(HttpCall call) {
-  const HttpAnswer answer = http_.call(std::move(call));
+Json MlflowServer::ask(const std::string& path, std::string json) {
+  const HttpAnswer answer =
+      http_.call({.method = json.empty() ? HttpCall::Method::kGet : HttpCall::Method::kPost,
+                  .url = url_ + "/api/2.0/mlflow/" + path,
+                  .json = std::move(json)});
   if (!answer.ok()) fail(answer);
-  Json json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object())
+  Json response = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  if (!response.is_object())
     throw MlflowFailure("the response is not JSON: a login page, or a different server");
-  return json;
-}
-
-Json MlflowServer::get(const std::string& path) {
-  return ask({.url = url_ + "/api/2.0/mlflow/" + path});
-}
-
-Json MlflowServer::post(const std::string& path, std::string json) {
-  return ask({.method = HttpCall::Method::kPost,
-              .url = url_ + "/api/2.0/mlflow/" + path,
-              .json = std::move(json)});
+  return response;
 }
 
 std::string MlflowServer::experiment_of_name() {
   const std::string& name = settings_.experiment_name;
   const auto find = [&] {
-    return get("experiments/get-by-name?experiment_name=" + url_encoded(name))
+    return ask("experiments/get-by-name?experiment_name=" + url_encoded(name))
         .at("experiment")
         .at("experiment_id")
         .get<std::string>();
   };
   try {
     return find();
-  } catch (const NotFound&) {
+  } catch (const MlflowFailure& failure) {
+    if (failure.status != 404) throw;
   }
   try {
-    return post("experiments/create", json_text({{"name", name}}))
+    return ask("experiments/create", json_text({{"name", name}}))
         .at("experiment_id")
         .get<std::string>();
   } catch (const MlflowFailure& refused) {
     try {
       return find();  // another job created it first
-    } catch (const NotFound&) {
+    } catch (const MlflowFailure& failure) {
+      if (failure.status != 404) throw;
       throw MlflowFailure(refused.what());
     }
   }
 }
 
-Json MlflowServer::created_run() {
-  std::string experiment = settings_.experiment_id;
-  if (experiment.empty() && !settings_.experiment_name.empty()) experiment = experiment_of_name();
-  if (experiment.empty()) experiment = "0";
-  return post("runs/create",
-              json_text({{"experiment_id", experiment}, {"start_time", milliseconds_now()}}));
-}
-
 bool MlflowServer::find_run(const std::string& run_id, Json* answer) try {
-  *answer = get("runs/get?run_id=" + url_encoded(run_id));
+  *answer = ask("runs/get?run_id=" + url_encoded(run_id));
   return answer->at("run").at("info").value("lifecycle_stage", "active") != "deleted";
-} catch (const NotFound&) {
+} catch (const MlflowFailure& failure) {
+  if (failure.status != 404) throw;
   return false;
 }
 
 void MlflowServer::open_run(const std::string& earlier) try {
   Json answer;
   if (!settings_.run_id.empty()) {
-    answer = get("runs/get?run_id=" + url_encoded(settings_.run_id));
+    answer = ask("runs/get?run_id=" + url_encoded(settings_.run_id));
   } else if (!earlier.empty() && find_run(earlier, &answer)) {
-    post("runs/update", json_text({{"run_id", earlier}, {"status", "RUNNING"}}));
+    ask("runs/update", json_text({{"run_id", earlier}, {"status", "RUNNING"}}));
   } else {
-    answer = created_run();
+    std::string experiment = settings_.experiment_id;
+    if (experiment.empty() && !settings_.experiment_name.empty()) experiment = experiment_of_name();
+    if (experiment.empty()) experiment = "0";
+    answer = ask("runs/create",
+                 json_text({{"experiment_id", experiment}, {"start_time", milliseconds_now()}}));
   }
   const Json& run = answer.at("run");
   const Json& info = run.at("info");
   run_id_ = info.at("run_id").get<std::string>();
   experiment_id_ = info.at("experiment_id").get<std::string>();
   artifact_uri_ = info.value("artifact_uri", "");
-  if (run.contains("data")) note_contents(run.at("data"));
-} catch (const NotFound& failure) {
+  if (run.contains("data")) read_contents(run.at("data"));
+} catch (const MlflowFailure& failure) {
+  if (failure.status != 404) throw;
   const std::string what = failure.what();
   if (settings_.run_id.empty()) throw MlflowFailure(what);
   throw MlflowFailure(what + ": MLFLOW_RUN_ID must name a run of this server, or be unset");
@@ -290,7 +269,7 @@ void MlflowServer::open_run(const std::string& earlier) try {
 
 // Servers omit empty lists, and may write 64-bit integers as strings, as Protocol Buffers do in
 // JSON.
-void MlflowServer::note_contents(const Json& data) {
+void MlflowServer::read_contents(const Json& data) {
   for (const Json& metric : data.value("metrics", Json::array())) {
     const Json step = metric.value("step", Json());
     std::int64_t& latest = latest_steps_[metric.at("key").get<std::string>()];
@@ -306,11 +285,11 @@ std::string MlflowServer::run_page() const {
 }
 
 void MlflowServer::log_metrics(std::span<const MlflowPoint> points) {
-  post("runs/log-batch", log_metrics_json(run_id_, points));
+  ask("runs/log-batch", log_metrics_json(run_id_, points));
 }
 
 void MlflowServer::log_pairs(const std::string& kind, const TextPairs& pairs) {
-  post("runs/log-batch", log_pairs_json(run_id_, kind, pairs));
+  ask("runs/log-batch", log_pairs_json(run_id_, kind, pairs));
 }
 
 void MlflowServer::upload(const std::filesystem::path& file, const std::string& name) try {
@@ -320,7 +299,7 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
                         for_people(artifact_uri_.substr(0, artifact_uri_.find(':'))) +
                         ":', but Kiln supports only the server's artifact proxy");
   const std::string place =
-      url_path_encoded(artifact_uri_.substr(std::string_view(kProxyScheme).size()));
+      url_encoded(artifact_uri_.substr(std::string_view(kProxyScheme).size()), kPathSigns);
   const HttpAnswer answer =
       http_.call({.method = HttpCall::Method::kPut,
                   .url = url_ + "/api/2.0/mlflow-artifacts/artifacts/" + place + "/" + name,
@@ -332,8 +311,8 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
 
 void MlflowServer::end_run(const char* status) {
   if (!settings_.run_id.empty()) return;
-  post("runs/update",
-       json_text({{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds_now()}}));
+  ask("runs/update",
+      json_text({{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds_now()}}));
 }
 
 }  // namespace kiln

@@ -75,10 +75,10 @@ std::string log_metrics_json(const std::string& run_id, std::span<const MlflowPo
 std::string log_pairs_json(const std::string& run_id, const std::string& kind,
                            const TextPairs& pairs);
 
-// Percent-encodes bytes that are not allowed in a URL.
-std::string url_encoded(std::string_view text);
-// The same for a path that may be partly encoded already.
-std::string url_path_encoded(std::string_view path);
+// Percent-encodes bytes that are not allowed in a URL: all but letters, digits and `plain_signs`.
+std::string url_encoded(std::string_view text, std::string_view plain_signs = "-._~");
+// `plain_signs` of a path that may be partly encoded already.
+inline constexpr std::string_view kPathSigns = "-._~/%";
 
 // Settings that MLflow's own clients read from the environment.
 struct MlflowSettings {
@@ -91,12 +91,11 @@ struct MlflowSettings {
 
 // A failed request. what() is part of a sentence and contains no secrets.
 struct MlflowFailure : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// The server does not accept what a request holds (status 400), such as a name.
-struct MlflowRefusal : MlflowFailure {
-  using MlflowFailure::MlflowFailure;
+  explicit MlflowFailure(const std::string& what, int http_status = 0)
+      : std::runtime_error(what), status(http_status) {}
+  // Of the response: 400 if the server does not accept what a request holds, such as a name; 0:
+  // none, or a response that cannot be used.
+  int status;
 };
 
 // All calls except end_by() come from one thread, wait for the server and throw MlflowFailure.
@@ -125,14 +124,12 @@ class MlflowServer {
   void end_by(PersistentHttp::Clock::time_point end) { http_.end_by(end); }
 
  private:
-  nlohmann::ordered_json ask(HttpCall call);
-  nlohmann::ordered_json get(const std::string& path);
-  nlohmann::ordered_json post(const std::string& path, std::string json);
+  // GET; with `json`, POST.
+  nlohmann::ordered_json ask(const std::string& path, std::string json = {});
   std::string experiment_of_name();
-  nlohmann::ordered_json created_run();
   // Returns false if the server does not have it or it was deleted.
   bool find_run(const std::string& run_id, nlohmann::ordered_json* answer);
-  void note_contents(const nlohmann::ordered_json& run);
+  void read_contents(const nlohmann::ordered_json& run);
   [[noreturn]] void fail(const HttpAnswer& answer) const;
 
   MlflowSettings settings_;

@@ -27,13 +27,6 @@ constexpr auto kFlush = std::chrono::seconds(10);
 // A server that refuses more than these may refuse everything, and is asked no more about each.
 constexpr std::size_t kMaxRefused = 20;
 
-std::string name_of(const MlflowPoint& point) {
-  return point.name;
-}
-std::string name_of(const TextPairs::value_type& pair) {
-  return pair.first;
-}
-
 // An option of the name of a count is left out: MLflow takes one value of each name.
 TextPairs params_of(const RunStart& start) {
   TextPairs params = start.options;
@@ -213,11 +206,23 @@ void MlflowSender::work() {
     const std::lock_guard lock(mutex_);
     run_id_ = server_.run_id();
   }
-  if (open_) send_description();
+  if (open_) {
+    deliver_pairs("tags", "tags", tags_);
+    if (past_)
+      std::erase_if(params_, [&](const auto& param) {
+        return server_.param_names().contains(mlflow_name(param.first));
+      });
+    deliver_pairs("params", "parameters", params_);
+  }
   if (past_) send(std::move(past_->points));
   for (std::vector<MlflowPoint> points = next_points(); !points.empty(); points = next_points())
     send(std::move(points));
-  if (open_) send_rest();
+  if (!open_) return;
+  for (const std::filesystem::path& file : end_.files) {
+    const std::string name = file.filename();
+    attempt(name, [&] { server_.upload(file, url_encoded(name)); });
+  }
+  attempt("how the run ended", [&] { server_.end_run(end_.status); });
 }
 
 void MlflowSender::send(std::vector<MlflowPoint> points) {
@@ -232,39 +237,35 @@ void MlflowSender::send(std::vector<MlflowPoint> points) {
       return std::ranges::count(refused_, point.name) > 0;
     });
     num_lost -= points.size();
-    num_lost += deliver_all(points, kMaxMlflowMetrics, [&](std::span<const MlflowPoint> portion) {
-      server_.log_metrics(portion);
-    });
+    num_lost +=
+        deliver_all(points, &MlflowPoint::name, kMaxMlflowMetrics,
+                    [&](std::span<const MlflowPoint> portion) { server_.log_metrics(portion); });
   }
   const std::lock_guard lock(mutex_);
   num_lost_ += num_lost;
 }
 
-void MlflowSender::send_description() {
-  deliver_pairs("tags", "tags", tags_);
-  if (past_)
-    std::erase_if(params_, [&](const auto& param) {
-      return server_.param_names().contains(mlflow_name(param.first));
-    });
-  deliver_pairs("params", "parameters", params_);
-}
-
 // Sends the items; those that are refused together, in halves, so that only what is refused alone
 // is lost. Returns how many were lost.
 template <typename Item, typename Send>
-std::size_t MlflowSender::deliver(std::span<const Item> items, const Send& send) {
+std::size_t MlflowSender::deliver(std::span<const Item> items, std::string Item::*name,
+                                  const Send& send) {
   try {
     send(items);
     return 0;
-  } catch (const MlflowRefusal& refusal) {
+  } catch (const MlflowFailure& failure) {
+    if (failure.status != 400) {
+      warn_once(failure.what());
+      return items.size();
+    }
     const bool is_known = refused_.size() >= kMaxRefused;
     if (items.size() > 1 && !is_known) {
       const std::size_t half = items.size() / 2;
-      const std::size_t num_lost = deliver(items.first(half), send);
-      return num_lost + deliver(items.subspan(half), send);
+      const std::size_t num_lost = deliver(items.first(half), name, send);
+      return num_lost + deliver(items.subspan(half), name, send);
     }
-    if (!is_known) refused_.push_back(name_of(items.front()));
-    warn_once("'" + name_of(items.front()) + "' was refused: " + refusal.what());
+    if (!is_known) refused_.push_back(items.front().*name);
+    warn_once("'" + items.front().*name + "' was refused: " + failure.what());
   } catch (const std::exception& failure) {
     warn_once(failure.what());
   }
@@ -272,20 +273,21 @@ std::size_t MlflowSender::deliver(std::span<const Item> items, const Send& send)
 }
 
 template <typename Item, typename Send>
-std::size_t MlflowSender::deliver_all(const std::vector<Item>& items, std::size_t most,
-                                      const Send& send) {
+std::size_t MlflowSender::deliver_all(const std::vector<Item>& items, std::string Item::*name,
+                                      std::size_t most, const Send& send) {
   std::size_t num_lost = 0;
   for (std::size_t i = 0; i < items.size(); i += most)
-    num_lost += deliver(std::span(items).subspan(i, std::min(items.size() - i, most)), send);
+    num_lost += deliver(std::span(items).subspan(i, std::min(items.size() - i, most)), name, send);
   return num_lost;
 }
 
 void MlflowSender::deliver_pairs(const std::string& kind, const std::string& what,
                                  const TextPairs& pairs) {
   const std::size_t num_lost =
-      deliver_all(pairs, kMaxMlflowPairs, [&](std::span<const TextPairs::value_type> portion) {
-        server_.log_pairs(kind, TextPairs(portion.begin(), portion.end()));
-      });
+      deliver_all(pairs, &TextPairs::value_type::first, kMaxMlflowPairs,
+                  [&](std::span<const TextPairs::value_type> portion) {
+                    server_.log_pairs(kind, TextPairs(portion.begin(), portion.end()));
+                  });
   if (num_lost > 0)
     lost_.push_back(num_lost == pairs.size()
                         ? "the " + what
@@ -300,14 +302,6 @@ std::vector<MlflowPoint> MlflowSender::next_points() {
   std::vector<MlflowPoint> points(waiting_.begin(), waiting_.begin() + count);
   waiting_.erase(waiting_.begin(), waiting_.begin() + count);
   return points;
-}
-
-void MlflowSender::send_rest() {
-  for (const std::filesystem::path& file : end_.files) {
-    const std::string name = file.filename();
-    attempt(name, [&] { server_.upload(file, url_encoded(name)); });
-  }
-  attempt("how the run ended", [&] { server_.end_run(end_.status); });
 }
 
 // Returns false if `send` failed; `what`, unless empty, is then reported as lost.

@@ -56,16 +56,15 @@ class MlflowSender {
 
  private:
   void work();
-  void send_description();
   void send(std::vector<MlflowPoint> points);
   std::vector<MlflowPoint> next_points();  // waits for points; empty at the end
-  void send_rest();
   template <typename Send>
   bool attempt(const std::string& what, Send&& send);
   template <typename Item, typename Send>
-  std::size_t deliver(std::span<const Item> items, const Send& send);
+  std::size_t deliver(std::span<const Item> items, std::string Item::*name, const Send& send);
   template <typename Item, typename Send>
-  std::size_t deliver_all(const std::vector<Item>& items, std::size_t most, const Send& send);
+  std::size_t deliver_all(const std::vector<Item>& items, std::string Item::*name, std::size_t most,
+                          const Send& send);
   void deliver_pairs(const std::string& kind, const std::string& what, const TextPairs& pairs);
   void warn_once(const std::string& reason);
 

@@ -58,8 +58,8 @@ std::string tiles_of(const AuditRecord& record) {
                           ? ""
                           : ", " + grouped(num_copies_across_sets(record)) + " across the sets")) +
          counted("Flawed", "flawed", record.flawed.size(), "dark, bright, blurred, empty, odd") +
-         accuracy_tile({"agreed", "Agreement with the labels", agreed_share(record),
-                        out_of_fold_interval(record.num_agreed, record.num_judged)});
+         accuracy_tile("agreed", "Agreement with the labels", agreed_share(record),
+                       out_of_fold_interval(record.num_agreed, record.num_judged));
 }
 
 std::string what_to_do(const AuditRecord& record) {
@@ -241,9 +241,8 @@ std::string audit_html(const AuditRecord& record) {
                             " · " + std::to_string(record.num_folds) + " folds";
   const std::size_t most = record.num_shown;
   const std::string main =
-      section("verdict", "Which labels are doubtful?",
-              verdict_line(audit_verdict(record)) +
-                  element("dl class=\"tiles\"", "\n" + tiles_of(record))) +
+      verdict_section("Which labels are doubtful?", audit_verdict(record),
+                      "\n" + tiles_of(record)) +
       section("trust", "How sure is it?", findings_list(audit_findings(record))) +
       section("next", "What to do", what_to_do(record)) +
       pictures_section(

@@ -93,15 +93,6 @@ std::string line_svg(const Series& series, const ChartFrame& frame) {
   return element(attributes, "<path d=\"" + path + "\"/>" + dots) + "\n";
 }
 
-// A line at the saved epoch.
-std::string mark_html(const LineChart& chart, const ChartFrame& frame) {
-  if (chart.kept_epoch == 0) return "";
-  const double share = std::min(1.0, frame.x.place(chart.kept_epoch));
-  return element(formatted("span class=\"mark%s\" style=\"left:%.2f%%\" aria-hidden=\"true\"",
-                           share > 0.5 ? " before" : "", 100 * share),
-                 "saved");
-}
-
 std::string legend(const LineChart& chart) {
   std::string items;
   for (const Series& series : chart.series) {
@@ -293,9 +284,16 @@ std::string line_chart_html(const LineChart& chart) {
     for (const Series& series : chart.series)
       if (series.is_background == background && !series.points.empty())
         lines += line_svg(series, frame);
+  std::string mark;
+  if (chart.kept_epoch != 0) {
+    const double share = std::min(1.0, frame.x.place(chart.kept_epoch));
+    mark = element(formatted("span class=\"mark%s\" style=\"left:%.2f%%\" aria-hidden=\"true\"",
+                             share > 0.5 ? " before" : "", 100 * share),
+                   "saved");
+  }
   return element("figure class=\"chart\"",
                  element("figcaption", element("h3", escaped(chart.title)) + legend(chart)) +
-                     frame.html(in_words(chart), lines, mark_html(chart, frame)) +
+                     frame.html(in_words(chart), lines, mark) +
                      folded("Values", value_table(chart))) +
          "\n";
 }

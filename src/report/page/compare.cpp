@@ -126,18 +126,6 @@ std::string chart_of(const std::vector<NamedRun>& runs, const char* title, Unit 
   return line_chart_html(chart);
 }
 
-std::string charts_html(const std::vector<NamedRun>& runs) {
-  const std::string charts = chart_of(runs, "Validation top-1", Unit::kPercent,
-                                      [](auto& epoch) { return epoch.valid.top1_accuracy(); }) +
-                             chart_of(runs, "Validation loss", Unit::kPlain,
-                                      [](auto& epoch) { return epoch.valid.loss(); }) +
-                             chart_of(runs, "Training loss", Unit::kPlain,
-                                      [](auto& epoch) { return epoch.train.loss(); }) +
-                             chart_of(runs, "Images per second", Unit::kPlain,
-                                      [](auto& epoch) { return epoch.train_images_per_second; });
-  return section("curves", "Training curves", element("div class=\"charts\"", "\n" + charts));
-}
-
 std::string differences_html(const std::vector<NamedRun>& runs) {
   std::vector<Column> columns = {text_column("option")};
   for (const NamedRun& named : runs)
@@ -222,8 +210,19 @@ std::string comparison_text(const std::vector<NamedRun>& runs) {
 
 std::string comparison_html(const std::vector<NamedRun>& runs) {
   const std::string title = formatted("%zu runs compared", runs.size());
-  return page_html(title, header_html(title),
-                   figures_html(runs) + charts_html(runs) + differences_html(runs));
+  const std::string charts = chart_of(runs, "Validation top-1", Unit::kPercent,
+                                      [](auto& epoch) { return epoch.valid.top1_accuracy(); }) +
+                             chart_of(runs, "Validation loss", Unit::kPlain,
+                                      [](auto& epoch) { return epoch.valid.loss(); }) +
+                             chart_of(runs, "Training loss", Unit::kPlain,
+                                      [](auto& epoch) { return epoch.train.loss(); }) +
+                             chart_of(runs, "Images per second", Unit::kPlain,
+                                      [](auto& epoch) { return epoch.train_images_per_second; });
+  return page_html(
+      title, header_html(title),
+      figures_html(runs) +
+          section("curves", "Training curves", element("div class=\"charts\"", "\n" + charts)) +
+          differences_html(runs));
 }
 
 }  // namespace kiln

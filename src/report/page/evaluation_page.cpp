@@ -1,4 +1,4 @@
-// The pages of `kiln evaluate` and `kiln inspect --augment`.
+// The pages of `kiln evaluate`.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::int64_t kFewImages = 300;
 constexpr double kSignificant = 0.05, kPoorlyCalibrated = 0.05;
-
-std::string p_text(double p) {
-  return p < 0.001 ? "p < 0.001" : formatted("p = %.3f", p);
-}
 
 Finding verdict_of(const EvaluatedModel& model) {
   const Evaluation& figures = model.figures;
@@ -37,10 +33,10 @@ std::string tiles_of(const EvaluatedModel& model) {
   const Totals& totals = figures.totals();
   const double recall = macro_recall(figures.classes()), f1 = macro_f1(figures.classes());
   const double error = expected_calibration_error(figures.calibration());
-  return accuracy_tile({"top1", "Top-1", totals.top1_accuracy(), top1_interval(totals),
-                        majority_share(figures)}) +
-         (figures.has_top_k() ? accuracy_tile({"top-k", formatted("Top-%d", figures.k()),
-                                               totals.top5_accuracy(), top5_interval(totals)})
+  return accuracy_tile("top1", "Top-1", totals.top1_accuracy(), top1_interval(totals),
+                       majority_share(figures)) +
+         (figures.has_top_k() ? accuracy_tile("top-k", formatted("Top-%d", figures.k()),
+                                              totals.top5_accuracy(), top5_interval(totals))
                               : std::string()) +
          tile("Macro recall", percent_figure("macro-recall", recall),
               "all classes weighted equally") +
@@ -77,24 +73,16 @@ std::string faults_section(const EvaluatedModel& model) {
   return items.empty() ? "" : section("faults", "Bad and damaged images", element("ul", items));
 }
 
-// With several labels an image.
-std::string label_sections_of(const EvaluatedModel& model) {
-  const ValidationDetails& details = model.details;
-  return section("verdict", "How good is it?",
-                 verdict_line({Judged::kNote, "The " + details.verdict.text}) +
-                     element("dl class=\"tiles\"", figure_tiles(details.figures, ""))) +
-         section("trust", "Can it be trusted?", findings_list(evaluation_findings(model))) +
-         results_html(model.data, details) + faults_section(model);
-}
-
 std::string sections_of(const EvaluatedModel& model) {
-  if (model.has_several_labels()) return label_sections_of(model);
+  const std::string trust =
+      section("trust", "Can it be trusted?", findings_list(evaluation_findings(model)));
+  if (model.has_several_labels())
+    return verdict_section("How good is it?", {Judged::kNote, "The " + model.details.verdict.text},
+                           figure_tiles(model.details.figures, "")) +
+           trust + results_html(model.data, model.details) + faults_section(model);
   ValidationDetails details;
   details.confusion = model.figures.confusion();
-  return section("verdict", "How good is it?",
-                 verdict_line(verdict_of(model)) +
-                     element("dl class=\"tiles\"", "\n" + tiles_of(model))) +
-         section("trust", "Can it be trusted?", findings_list(evaluation_findings(model))) +
+  return verdict_section("How good is it?", verdict_of(model), "\n" + tiles_of(model)) + trust +
          confidence_html(model.calibration, /*chosen_here=*/false) + calibration_section(model) +
          classes_html(model.data, details) + confusion_html(model.data, details.confusion) +
          mistakes_html(model.data, model.most_wrong, model.heat_maps, /*is_calibrated=*/true) +
@@ -202,16 +190,6 @@ std::string differences_section(const EvaluationRecord& record) {
   return section("differences", "Where they differ", html);
 }
 
-// What is to be known of each of several models, by its name.
-std::vector<Finding> all_findings(const EvaluationRecord& record) {
-  std::vector<Finding> all;
-  for (const EvaluatedModel& model : record.models)
-    for (const Finding& finding : evaluation_findings(model))
-      all.push_back({finding.judged, "“" + short_name(model) + "”: " + finding.text});
-  std::ranges::stable_sort(all, std::ranges::greater{}, &Finding::judged);
-  return all;
-}
-
 }  // namespace
 
 std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
@@ -270,7 +248,9 @@ std::string pair_finding(const EvaluationRecord& record, const ModelPair& pair) 
   const std::size_t leader = first_leads ? pair.first : pair.second;
   const std::size_t other = first_leads ? pair.second : pair.first;
   const std::int64_t lead = std::abs(answers.only_first - answers.only_second);
-  const std::string test = " (McNemar's test, " + p_text(pair.test.p_value) + ")";
+  const std::string test =
+      " (McNemar's test, " +
+      (pair.test.p_value < 0.001 ? "p < 0.001" : formatted("p = %.3f", pair.test.p_value)) + ")";
   if (lead == 0)
     return name(pair.first) + " and " + name(pair.second) +
            " classify the same number of images correctly" + test + ".";
@@ -295,9 +275,14 @@ std::string evaluation_html(const EvaluationRecord& record) {
   std::string lines;
   for (const ModelPair& pair : record.pairs)
     lines += element("p class=\"verdict\"", prose(pair_finding(record, pair)));
+  std::vector<Finding> all;  // of each model, by its name
+  for (const EvaluatedModel& model : record.models)
+    for (const Finding& finding : evaluation_findings(model))
+      all.push_back({finding.judged, "“" + short_name(model) + "”: " + finding.text});
+  std::ranges::stable_sort(all, std::ranges::greater{}, &Finding::judged);
   return page_of(record, formatted("%zu models compared", record.models.size()),
                  section("models", "Which is best?", lines + models_table(record)) +
-                     section("trust", "Can it be trusted?", findings_list(all_findings(record))) +
+                     section("trust", "Can it be trusted?", findings_list(all)) +
                      section("pairs", "Image by image", pairs_table(record)) +
                      differences_section(record));
 }

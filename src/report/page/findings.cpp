@@ -130,8 +130,13 @@ class Finder {
       weakest_class();
     }
     class_counts();
-    cut_away();
-    bad_images();
+    const DataRecord& data = run_.start.data;
+    if (const double share = data.cut_away.value_or(0); share > kMuchCutAway && data.fit == "crop")
+      warn("With `--fit crop`, " + cut_text(share) + ": `--fit pad` and `--fit stretch` show all.");
+    if (const EpochRecord* last = summary_.last;
+        last != nullptr && last->bad_train_images + last->bad_valid_images > 0)
+      warn(formatted("%d training and %d validation images could not be decoded and were left out.",
+                     last->bad_train_images, last->bad_valid_images));
     if (is_doubted(run_))
       std::erase_if(found_, [](auto& it) { return it.judged == Judged::kGood; });
     std::ranges::stable_sort(found_, std::ranges::greater{}, &Finding::judged);
@@ -268,19 +273,6 @@ class Finder {
       warn("No validation images of " + unseen + ": how well they are recognized is unknown.");
   }
 
-  void cut_away() {
-    const DataRecord& data = run_.start.data;
-    if (const double share = data.cut_away.value_or(0); share > kMuchCutAway && data.fit == "crop")
-      warn("With `--fit crop`, " + cut_text(share) + ": `--fit pad` and `--fit stretch` show all.");
-  }
-
-  void bad_images() {
-    if (const EpochRecord* last = summary_.last;
-        last != nullptr && last->bad_train_images + last->bad_valid_images > 0)
-      warn(formatted("%d training and %d validation images could not be decoded and were left out.",
-                     last->bad_train_images, last->bad_valid_images));
-  }
-
   const RunRecord& run_;
   RunSummary summary_;
   std::vector<Finding> found_;
@@ -298,7 +290,17 @@ class Adviser {
       return {"Add images of a second class."};
     if (const std::string line = better_start(run_.start); !line.empty())
       add(line + ", which helps most with so few photos.");
-    data();
+    const DataRecord& data = run_.start.data;
+    const auto& counts = data.train_counts;
+    if (const auto empty = std::find(counts.begin(), counts.end(), 0); empty != counts.end())
+      add("Add training images of " + quoted_class(data, static_cast<int>(empty - counts.begin())) +
+          ", or remove the class.");
+    if (const std::string unseen = unseen_classes(data); !unseen.empty())
+      add("Add validation images of " + unseen + ".");
+    if (summary_.num_valid_in_train > 0)
+      add("Remove the shared images from either the training or the validation data.");
+    if (summary_.last->bad_train_images + summary_.last->bad_valid_images > 0)
+      add("Fix or remove the images that could not be decoded; they are listed below.");
     if (trend_ == Trend::kDiverged)
       add("Lower `--learning-rate` by a factor of 3 to 10, or add warm-up epochs with "
           "`--num-warmup-steps`.");
@@ -313,20 +315,6 @@ class Adviser {
 
  private:
   void add(std::string step) { steps_.push_back(std::move(step)); }
-
-  void data() {
-    const DataRecord& data = run_.start.data;
-    const auto& counts = data.train_counts;
-    if (const auto empty = std::find(counts.begin(), counts.end(), 0); empty != counts.end())
-      add("Add training images of " + quoted_class(data, static_cast<int>(empty - counts.begin())) +
-          ", or remove the class.");
-    if (const std::string unseen = unseen_classes(data); !unseen.empty())
-      add("Add validation images of " + unseen + ".");
-    if (summary_.num_valid_in_train > 0)
-      add("Remove the shared images from either the training or the validation data.");
-    if (summary_.last->bad_train_images + summary_.last->bad_valid_images > 0)
-      add("Fix or remove the images that could not be decoded; they are listed below.");
-  }
 
   // The option that ended training.
   std::string longer() const {

@@ -91,16 +91,6 @@ std::string headline_html(const RunRecord& run) {
          "\n";
 }
 
-std::string findings_html(const RunRecord& run) {
-  return section("trust", "Can it be trusted?", findings_list(findings(run)));
-}
-
-std::string next_steps_html(const RunRecord& run) {
-  std::string items;
-  for (const std::string& step : next_steps(run)) items += element("li", prose(step)) + "\n";
-  return items.empty() ? "" : section("next", "What to try next", element("ol", "\n" + items));
-}
-
 class HtmlReport : public RunSink {
  public:
   explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {}
@@ -129,21 +119,6 @@ struct Look {
 constexpr Look kLooks[] = {
     {"good", "✓", "Good: "}, {"note", "i", "Note: "}, {"warning", "!", "Warning: "}};
 
-const Look& look_of(const Finding& finding) {
-  return kLooks[static_cast<std::size_t>(finding.judged)];
-}
-
-// Value, confidence interval and guessing baseline, on a scale from 0 to 1.
-std::string interval_bar(const AccuracyFigure& accuracy) {
-  const Interval& interval = accuracy.interval;
-  return element(
-      formatted("span class=\"interval\" aria-hidden=\"true\" style=\"--value:%.2f%%;--low:%.2f%%;"
-                "--high:%.2f%%;--guess:%.2f%%\"",
-                100 * accuracy.value, 100 * interval.low, 100 * interval.high,
-                100 * accuracy.guessing),
-      accuracy.guessing > 0 ? "<i></i><u></u><b></b>" : "<i></i><b></b>");
-}
-
 // Figures of the saved model. The best epoch follows if that is another one.
 std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
   const EpochRecord &kept = *summary.kept, &best = *summary.best;
@@ -151,12 +126,11 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
     return formatted("%s, epoch %d", what, epoch.epoch);
   };
   std::string tiles = figure_tiles(kept.figures, name("", kept));
-  tiles +=
-      accuracy_tile({"top1", name(capitalized(counted_name(kept)).c_str(), kept),
-                     kept.valid.top1_accuracy(), summary.top1_interval, summary.largest_share});
+  tiles += accuracy_tile("top1", name(capitalized(counted_name(kept)).c_str(), kept),
+                         kept.valid.top1_accuracy(), summary.top1_interval, summary.largest_share);
   if (has_top5(run.start.data))
-    tiles += accuracy_tile(
-        {"top5", name("Top-5", kept), kept.valid.top5_accuracy(), summary.top5_interval});
+    tiles += accuracy_tile("top5", name("Top-5", kept), kept.valid.top5_accuracy(),
+                           summary.top5_interval);
   if (kept.macro) {  // empty for records of older versions
     const auto& [recall, f1] = *kept.macro;
     tiles += tile(name("Macro recall", kept), percent_figure("macro-recall", recall),
@@ -169,11 +143,6 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
                   percent_figure("best-top1", best.valid.top1_accuracy()),
                   "another epoch than the one that was saved");
   return tiles;
-}
-
-std::string saved_text(const RunEnd& end) {
-  if (end.saved_epoch > 0) return formatted("epoch %d was saved", end.saved_epoch);
-  return end.status == RunStatus::kRunning ? "no model written yet" : "no model was saved";
 }
 
 // The thresholds for target accuracies. Targets with the same threshold share a row; the lowest one
@@ -236,25 +205,6 @@ std::string share_html(double share) {
                  percent(share));
 }
 
-// Returns the most frequent wrong prediction for the class and its count; empty if there is none.
-std::string taken_for(const DataRecord& data, const ConfusionMatrix& matrix, int label) {
-  const int most = most_often_taken_for(matrix, label);
-  if (most < 0) return "";
-  return label_html(data, most) + " " +
-         element("span class=\"quiet\"", grouped(matrix.at(label, most)));
-}
-
-// A cell of the matrix, colored by its share of the row's images.
-std::string matrix_cell(const ConfusionMatrix& matrix, int truth, int guess,
-                        std::int64_t row_images) {
-  const std::int64_t count = matrix.at(truth, guess);
-  if (count == 0) return "<td></td>";
-  const double share = static_cast<double>(count) / static_cast<double>(row_images);
-  const int level = std::clamp(static_cast<int>(std::ceil(9 * share)), 1, 9);
-  return element(formatted("td class=\"%s%d\"", truth == guess ? "right" : "wrong", level),
-                 std::to_string(count));
-}
-
 std::string matrix_table(const DataRecord& data, const CondensedMatrix& small) {
   std::vector<std::string> names;
   for (const int label : small.labels) names.push_back(label_html(data, label));
@@ -267,8 +217,17 @@ std::string matrix_table(const DataRecord& data, const CondensedMatrix& small) {
     std::int64_t images = 0;
     for (int guess = 0; guess < counts.num_classes; ++guess) images += counts.at(truth, guess);
     std::string cells = element("th scope=\"row\" class=\"text\"", names[truth]);
-    for (int guess = 0; guess < counts.num_classes; ++guess)
-      cells += matrix_cell(counts, truth, guess, images);
+    for (int guess = 0; guess < counts.num_classes; ++guess) {
+      const std::int64_t count = counts.at(truth, guess);
+      if (count == 0) {
+        cells += "<td></td>";
+        continue;
+      }
+      // Colored by its share of the row's images.
+      const int level = std::clamp(static_cast<int>(std::ceil(9 * share_of(count, images))), 1, 9);
+      cells += element(formatted("td class=\"%s%d\"", truth == guess ? "right" : "wrong", level),
+                       std::to_string(count));
+    }
     body += element("tr", cells) + "\n";
   }
   return element(
@@ -319,22 +278,31 @@ std::string tile(const std::string& name, const std::string& figure_html, const 
          "\n";
 }
 
-std::string accuracy_tile(const AccuracyFigure& accuracy) {
-  return tile(accuracy.name, percent_figure(accuracy.id, accuracy.value),
-              interval_bar(accuracy) +
-                  "95 % interval: " + percent_figure(accuracy.id + "-low", accuracy.interval.low) +
-                  " to " + percent_figure(accuracy.id + "-high", accuracy.interval.high));
+std::string accuracy_tile(const std::string& id, const std::string& name, double value,
+                          const Interval& interval, double guessing) {
+  // Value, confidence interval and guessing baseline, on a scale from 0 to 1.
+  const std::string bar = element(
+      formatted("span class=\"interval\" aria-hidden=\"true\" style=\"--value:%.2f%%;--low:%.2f%%;"
+                "--high:%.2f%%;--guess:%.2f%%\"",
+                100 * value, 100 * interval.low, 100 * interval.high, 100 * guessing),
+      guessing > 0 ? "<i></i><u></u><b></b>" : "<i></i><b></b>");
+  return tile(name, percent_figure(id, value),
+              bar + "95 % interval: " + percent_figure(id + "-low", interval.low) + " to " +
+                  percent_figure(id + "-high", interval.high));
 }
 
-std::string verdict_line(const Finding& verdict) {
-  return element(formatted("p class=\"verdict %s\"", look_of(verdict).style), prose(verdict.text)) +
-         "\n";
+std::string verdict_section(const std::string& heading, const Finding& verdict,
+                            const std::string& tiles, const std::string& more) {
+  const char* style = kLooks[static_cast<int>(verdict.judged)].style;
+  return section("verdict", heading,
+                 element(formatted("p class=\"verdict %s\"", style), prose(verdict.text)) + "\n" +
+                     more + element("dl class=\"tiles\"", tiles));
 }
 
 std::string findings_list(const std::vector<Finding>& findings) {
   std::string items;
   for (const Finding& finding : findings) {
-    const Look& look = look_of(finding);
+    const Look& look = kLooks[static_cast<int>(finding.judged)];
     items += element(formatted("li class=\"%s\"", look.style),
                      element("span class=\"icon\" aria-hidden=\"true\"", look.sign) +
                          element("span class=\"unseen\"", look.word) +
@@ -354,17 +322,19 @@ std::string verdict_html(const RunRecord& run) {
                          plural(std::llround(summary.images_per_second), "image/s", "images/s")),
                   "in training");
   }
+  const std::string saved = run.end.saved_epoch > 0
+                                ? formatted("epoch %d was saved", run.end.saved_epoch)
+                            : run.end.status == RunStatus::kRunning ? "no model written yet"
+                                                                    : "no model was saved";
   tiles += tile("Time", figure("seconds", summary.seconds, duration_text(summary.seconds)),
                 figure("epochs", static_cast<double>(run.epochs.size()),
                        formatted("%zu of ", run.epochs.size()) +
                            plural(run.start.num_epochs, "epoch", "epochs")) +
-                    "; " + saved_text(run.end));
+                    "; " + saved);
   const auto& automatic = run.end.automatic;
-  return section(
-      "verdict", "Did it work?",
-      verdict_line(verdict(run)) +
-          (automatic ? element("p id=\"kept\"", escaped(automatic->reason)) : std::string()) +
-          element("dl class=\"tiles\"", "\n" + tiles));
+  return verdict_section(
+      "Did it work?", verdict(run), "\n" + tiles,
+      automatic ? element("p id=\"kept\"", escaped(automatic->reason)) : std::string());
 }
 
 std::string confidence_html(const Calibration& calibration, bool chosen_here) {
@@ -399,11 +369,15 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   constexpr std::size_t kMaxRows = 1000;
   for (const ClassScore& score : scores) {
     if (rows.size() == kMaxRows) break;
+    const int guess = most_often_taken_for(details.confusion, score.label);
     rows.push_back(
         {label_html(data, score.label), share_html(score.recall()), share_html(score.precision()),
          grouped(score.images), grouped(score.hits),
          data.train_counts.empty() ? "–" : grouped(count_of(data.train_counts, score.label)),
-         taken_for(data, details.confusion, score.label)});
+         guess < 0 ? ""
+                   : label_html(data, guess) + " " +
+                         element("span class=\"quiet\"",
+                                 grouped(details.confusion.at(score.label, guess)))});
   }
   if (rows.empty()) return "";
   std::string lead =
@@ -472,13 +446,17 @@ std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>
 std::string report_html(const RunRecord& run) {
   const DataRecord& data = run.start.data;
   const ValidationDetails& details = run.details;
-  const std::string main = verdict_html(run) + findings_html(run) + next_steps_html(run) +
-                           curves_html(run) + time_html(run) + interruptions_html(run) +
-                           confidence_html(details.calibration, /*chosen_here=*/true) +
-                           classes_html(data, details) + confusion_html(data, details.confusion) +
-                           mistakes_html(data, details.most_wrong, {}, /*is_calibrated=*/false) +
-                           results_html(data, details) + doubtful_html(data, details.doubtful) +
-                           warnings_html(run) + data_html(run) + settings_html(run);
+  std::string steps;
+  for (const std::string& step : next_steps(run)) steps += element("li", prose(step)) + "\n";
+  if (!steps.empty()) steps = element("ol", "\n" + steps);
+  const std::string main =
+      verdict_html(run) + section("trust", "Can it be trusted?", findings_list(findings(run))) +
+      section("next", "What to try next", steps) + curves_html(run) + time_html(run) +
+      interruptions_html(run) + confidence_html(details.calibration, /*chosen_here=*/true) +
+      classes_html(data, details) + confusion_html(data, details.confusion) +
+      mistakes_html(data, details.most_wrong, {}, /*is_calibrated=*/false) +
+      results_html(data, details) + doubtful_html(data, details.doubtful) + warnings_html(run) +
+      data_html(run) + settings_html(run);
   return page_html(run_title(run.start), headline_html(run), main);
 }
 

@@ -142,14 +142,13 @@ std::string comparison_text(const std::vector<NamedRun>& runs);
 // text.
 std::string tile(const std::string& name, const std::string& figure_html, const std::string& more);
 
-struct AccuracyFigure {
-  std::string id, name;  // `id` as in figure(); `name` is plain text
-  double value = 0;
-  Interval interval;    // 95 % confidence
-  double guessing = 0;  // accuracy of always predicting the largest class; 0: not shown
-};
-std::string accuracy_tile(const AccuracyFigure& accuracy);  // draws the interval as a bar
-std::string verdict_line(const Finding& verdict);
+// An accuracy with its 95 % confidence interval, drawn as a bar. `id` as in figure(); `name` is
+// plain text. `guessing`: the accuracy of always predicting the largest class; 0: not shown.
+std::string accuracy_tile(const std::string& id, const std::string& name, double value,
+                          const Interval& interval, double guessing = 0);
+// `tiles` and `more`, which comes before them, are HTML.
+std::string verdict_section(const std::string& heading, const Finding& verdict,
+                            const std::string& tiles, const std::string& more = "");
 std::string findings_list(const std::vector<Finding>& findings);
 
 }  // namespace kiln

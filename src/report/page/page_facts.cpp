@@ -163,14 +163,6 @@ std::string time_chart(const std::vector<Bar>& bars, const std::vector<std::size
   return frame.html("Seconds of each epoch by activity. The table below lists the values.", stacks);
 }
 
-std::string legend(const PartSeconds& shares, const std::vector<std::size_t>& shown) {
-  std::string items;
-  for (const std::size_t part : shown)
-    items += element(formatted("li class=\"c%d\"", kParts[part].color),
-                     std::string(kParts[part].name) + " " + element("b", percent(shares[part])));
-  return element("ul class=\"legend stacked\"", items);
-}
-
 std::string time_table(const std::vector<Bar>& bars, const std::vector<std::size_t>& shown) {
   std::vector<Column> columns = {"epoch"};
   for (const std::size_t part : shown) columns.push_back(std::string(kParts[part].name) + " (s)");
@@ -280,16 +272,6 @@ std::string settings_html(const RunRecord& run) {
           folded("Versions", pairs_table("Versions", "part", start.versions)));
 }
 
-static std::string ladder_list(const RunRecord& run) {
-  std::string items;
-  bool is_next = true;  // until the first rung that is worth it
-  for (const Rung& rung : speed_ladder(run)) {
-    items += element(rung.is_worth_it && is_next ? "li class=\"next\"" : "li", prose(rung.text));
-    is_next = is_next && !rung.is_worth_it;
-  }
-  return element("h3", "How to make it faster, in this order") + element("ol id=\"ladder\"", items);
-}
-
 std::string time_html(const RunRecord& run) {
   const std::string finding = time_finding(run);
   if (finding.empty()) return "";
@@ -310,7 +292,19 @@ std::string time_html(const RunRecord& run) {
     words += element("p id=\"load\"", "Load: " + load + ".");
   if (const std::string cost = cost_text(run); !cost.empty())
     words += element("p id=\"cost\"", "Cost: " + cost + ".");
-  words += legend(shares, shown) + ladder_list(run);
+  std::string ladder;
+  bool is_next = true;  // until the first rung that is worth it
+  for (const Rung& rung : speed_ladder(run)) {
+    ladder += element(rung.is_worth_it && is_next ? "li class=\"next\"" : "li", prose(rung.text));
+    is_next = is_next && !rung.is_worth_it;
+  }
+  std::string legend;
+  for (const std::size_t part : shown)
+    legend += element(formatted("li class=\"c%d\"", kParts[part].color),
+                      std::string(kParts[part].name) + " " + element("b", percent(shares[part])));
+  words += element("ul class=\"legend stacked\"", legend) +
+           element("h3", "How to make it faster, in this order") +
+           element("ol id=\"ladder\"", ladder);
   return section("time", "Time breakdown",
                  element("div class=\"charts\"", element("div", words) + figure));
 }

@@ -26,18 +26,6 @@ constexpr std::size_t kMaxNamed = 10;
 constexpr std::size_t kEnough = 1024;  // to tell what a file is
 constexpr std::size_t kPortion = 64;   // images that a thread takes at a time
 
-std::string found_line(const Dataset& set) {
-  std::string line = "Found " + std::to_string(set.samples.size()) +
-                     (set.samples.size() == 1 ? " image" : " images");
-  if (set.labeled()) {
-    const std::size_t num_classes = set.classes.size();
-    line += " in " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
-  } else {
-    line += " without labels";
-  }
-  return line + " (" + describe(set.kind) + " '" + set.root.string() + "').";
-}
-
 [[noreturn]] void refuse(const fs::path& folder, const std::string& text) {
   throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(folder) + ": " + text);
 }
@@ -117,16 +105,6 @@ std::string output_name(const Dataset& set, std::size_t position) {
   set.fail("'" + file + "' cannot be used: " + why + ". Fix the file, or remove it.");
 }
 
-std::string read_image(const Dataset& set, std::size_t i) {
-  try {
-    std::string bytes;
-    read_image_bytes(set, i, bytes);
-    return bytes;
-  } catch (const ImageFault& fault) {
-    fail_to_read(set, std::string(set.samples.file_name(i)), fault.what());
-  }
-}
-
 // With `has_sizes`, the sizes that are known; changed images have others.
 template <typename NameOf>
 std::string lines_of(const Dataset& set, bool has_sizes, const NameOf& name_of) {
@@ -158,7 +136,12 @@ std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& fol
     if (names.contains(name)) continue;  // listed twice
     if (!is_utf8(name.native()))
       fail_to_read(set, printable(name.native()), "its name is not UTF-8, as a list of images is");
-    const std::string bytes = read_image(set, i);
+    std::string bytes;
+    try {
+      read_image_bytes(set, i, bytes);
+    } catch (const ImageFault& fault) {
+      fail_to_read(set, std::string(set.samples.file_name(i)), fault.what());
+    }
     if (image_kind(bytes).empty()) {
       left_out.add(set.samples.file_name(i), bytes);
       keep[i] = false;
@@ -202,15 +185,15 @@ std::vector<DurableFile> complete_changed(const ChangedImages& changed, const fs
   return files;
 }
 
-// Returns the name of each image, with another extension. Throws Error kInvalidDataset if two
+// Returns the name of each image as a PNG file. Throws Error kInvalidDataset if two
 // images would have the same name.
-std::vector<std::string> changed_names(const Dataset& set, const std::string& extension) {
+std::vector<std::string> changed_names(const Dataset& set) {
   std::vector<std::string> names;
   std::map<std::string, std::string> sources;
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const std::string source(set.samples.file_name(i));
     names.push_back(
-        fs::path(output_name(set, i)).replace_extension(extension).lexically_normal().string());
+        fs::path(output_name(set, i)).replace_extension(".png").lexically_normal().string());
     const auto& [name, first] = *sources.emplace(names.back(), source).first;
     if (first == source) continue;
     set.fail("'" + first + "' and '" + source + "' would both become '" + name +
@@ -219,22 +202,12 @@ std::vector<std::string> changed_names(const Dataset& set, const std::string& ex
   return names;
 }
 
-std::string changed_list(const Dataset& set, const std::vector<std::string>& names) {
-  if (!set.list_name.empty()) return renamed_list(set, names);
-  return lines_of(set, /*has_sizes=*/false, [&](std::size_t i) { return names[i]; });
-}
-
-void remove_empty_folders(const fs::path& folder) {
-  const Contents contents = contents_of(folder);
-  for (auto inner = contents.folders.rbegin(); inner != contents.folders.rend(); ++inner) {
-    std::error_code not_empty;
-    fs::remove(folder / *inner, not_empty);
-  }
 }
 
 }  // namespace
 
-void warn_of_lost_columns(const Dataset& set, Log& log) {
+void warn_of_notes(const Dataset& set, Log& log) {
+  for (const std::string& note : set.notes) log.warning(note);
   const SampleTable& samples = set.samples;
   bool has_several_sets = false;
   for (std::size_t i = 1; i < samples.size(); ++i)
@@ -342,8 +315,10 @@ ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, std::vector<bool>
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
                                            OutputFolder folder)
     : locked_(std::move(folder)), earlier_(earlier_files(locked_.path())) {
-  const std::vector<std::string> names = changed_names(set, changed.extension);
-  const std::string list = changed_list(set, names);
+  const std::vector<std::string> names = changed_names(set);
+  const std::string list = set.list_name.empty() ? lines_of(set, /*has_sizes=*/false,
+                                                            [&](std::size_t i) { return names[i]; })
+                                                 : renamed_list(set, names);
   std::array<std::string, kNumSamples> samples;
   files_ = complete_changed(changed, locked_.path(), names, samples);
   add_texts(list, set.schema_json, samples_text(set, samples));
@@ -360,7 +335,11 @@ void ImageDirectoryOutput::add_texts(const std::string& list, const std::string&
 
 void ImageDirectoryOutput::put_in_place() {
   locked_.replace(std::move(files_), earlier_);
-  remove_empty_folders(locked_.path());
+  const std::vector<fs::path> folders = contents_of(locked_.path()).folders;
+  for (auto inner = folders.rbegin(); inner != folders.rend(); ++inner) {
+    std::error_code not_empty;
+    fs::remove(locked_.path() / *inner, not_empty);
+  }
 }
 
 OtherContents write_image_directory(const Dataset& set, OutputFolder folder) {
@@ -369,32 +348,30 @@ OtherContents write_image_directory(const Dataset& set, OutputFolder folder) {
   return output.left_out();
 }
 
-void write_changed_images(const Dataset& set, OutputFolder folder, const ChangedImages& changed) {
-  ImageDirectoryOutput(set, changed, std::move(folder)).put_in_place();
-}
-
-std::string note_of_turned_images(const Dataset& set) {
-  if (set.exif != Exif::kApply) return "";
-  const std::size_t count = turned_images(set, set.samples.size()).turned;
-  if (count == 0) return "";
-  return plural(count, "image has", "images have") +
-         " an EXIF orientation, which is copied, but ignored in an ImageDirectory: give --exif "
-         "apply "
-         "to whatever reads it, such as `kiln train`.";
+void warn_of_turned_images(const Dataset& set, Log& log) {
+  if (set.exif != Exif::kApply) return;
+  if (const std::size_t count = turned_images(set, set.samples.size()).turned; count > 0)
+    log.warning(plural(count, "image has", "images have") +
+                " an EXIF orientation, which is copied, but ignored in an ImageDirectory: give "
+                "--exif apply to whatever reads it, such as `kiln train`.");
 }
 
 int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;
   Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
   report_unused(config.records, set);
-  log.info(found_line(set));
-  for (const std::string& note : set.notes) log.warning(note);
-  warn_of_lost_columns(set, log);
+  const std::size_t num_images = set.samples.size(), num_classes = set.classes.size();
+  log.info("Found " + std::to_string(num_images) + (num_images == 1 ? " image" : " images") +
+           (set.labeled()
+                ? " in " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes")
+                : " without labels") +
+           " (" + describe(set.kind) + " '" + set.root.string() + "').");
+  warn_of_notes(set, log);
   if (!set.labeled())
     log.warning(
         "The images are not in class folders one level deep, so the output has no labels and "
         "cannot be used for training.");
-  if (const std::string note = note_of_turned_images(set); !note.empty()) log.warning(note);
+  warn_of_turned_images(set, log);
   const OtherContents others =
       write_image_directory(set, take_image_output(config.output_path, config.input_path));
   if (const std::string note = others.note(); !note.empty()) log.warning(note);

@@ -37,8 +37,9 @@ class OtherContents {
 // stays. Throws Error kInvalidDataset if nothing is left.
 void leave_out_other_contents(Dataset& set);
 
-// Warns of the columns of a list that the output will not have, and of sets that become one.
-void warn_of_lost_columns(const Dataset& set, Log& log);
+// Warns of the notes of `set`, of the columns of a list that the output will not have, and of sets
+// that become one.
+void warn_of_notes(const Dataset& set, Log& log);
 
 // Throws Error kFailedToWriteOutputs if `folder` is a file, or is `input`, inside it or a parent of
 // it.
@@ -52,8 +53,7 @@ OutputFolder take_image_output(const std::filesystem::path& folder,
 
 // Images to write in place of the stored ones.
 struct ChangedImages {
-  std::string extension;  // for every file, in place of its own: ".png"
-  // Returns the file contents for image `i`. Called from any thread.
+  // Returns the contents of the PNG file for image `i`. Called from any thread.
   std::function<std::string(std::size_t i)> contents;
   int num_threads = 1;
   // Called now and then, from the calling thread, with the number of images done.
@@ -70,7 +70,10 @@ class ImageDirectoryOutput {
   // Only the images with keep[i], with the name, id and list line that they have in the whole.
   // `set` must be as returned by read_dataset().
   ImageDirectoryOutput(const Dataset& set, std::vector<bool> keep, OutputFolder folder);
-  // With changed images, as in write_changed_images().
+  // With changed images: the schema, and everything else in the list of an ImageDirectory, is kept,
+  // and `_samples.json` has the images as written. An image that is listed twice is changed once,
+  // as in its first line. Throws what `contents` throws, and Error kInvalidDataset if two images
+  // would have the same name.
   ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed, OutputFolder folder);
   void put_in_place();  // once
   // The files that are no images, which are not copied.
@@ -86,18 +89,12 @@ class ImageDirectoryOutput {
   OtherContents left_out_;
 };
 
-// A sentence if pictures that `set` turns upright as their EXIF orientation says are stored as they
-// are in an ImageDirectory, where `--exif auto` takes them as stored; empty if there are none.
-std::string note_of_turned_images(const Dataset& set);
+// Warns if pictures that `set` turns upright as their EXIF orientation says are stored as they are
+// in an ImageDirectory, where `--exif auto` takes them as stored.
+void warn_of_turned_images(const Dataset& set, Log& log);
 
 // Writes `set` as an ImageDirectory into a taken `folder`. Throws as ImageDirectoryOutput does.
 // Returns what is no image and was not copied.
 OtherContents write_image_directory(const Dataset& set, OutputFolder folder);
-
-// As write_image_directory(), but with changed images: the schema, and everything else in the list
-// of an ImageDirectory, is kept, and `_samples.json` has the images as written. An image that is
-// listed twice is changed once, as in its first line. Throws what `contents` throws, and Error
-// kInvalidDataset if two images would have the same name.
-void write_changed_images(const Dataset& set, OutputFolder folder, const ChangedImages& changed);
 
 }  // namespace kiln

@@ -128,9 +128,10 @@ double between(RandomSequence& random, double low, double high) {
 }
 
 DurableFile complete_image(const fs::path& folder, int shape, int index, int number,
-                           const DemoPlan& plan) {
+                           const DemoDataConfig& config) {
   const Image image =
-      draw_demo_image(shape, plan.size, plan.seed, static_cast<std::uint64_t>(index));
+      draw_demo_image(shape, config.size, static_cast<std::uint64_t>(config.random_seed),
+                      static_cast<std::uint64_t>(index));
   const bool as_jpeg = number % 2 == 0;
   const std::string name = formatted("%04d.%s", number, as_jpeg ? "jpg" : "png");
   return complete_file(folder / name,
@@ -167,22 +168,23 @@ Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t ind
   return image;
 }
 
-DemoCounts write_demo_data(const fs::path& folder, const DemoPlan& plan) {
+DemoCounts write_demo_data(const DemoDataConfig& config) {
+  const fs::path folder = config.output_path;
   const OutputFolder output(folder);
   output.require_empty();
   std::vector<DurableFile> files;
   DemoCounts counts;
-  for (int shape = 0; shape < plan.num_classes; ++shape) {
-    const bool takes_rest = shape < plan.num_images % plan.num_classes;
-    const int total = std::max(2, plan.num_images / plan.num_classes + (takes_rest ? 1 : 0));
+  for (int shape = 0; shape < config.classes; ++shape) {
+    const bool takes_rest = shape < config.images % config.classes;
+    const int total = std::max(2, config.images / config.classes + (takes_rest ? 1 : 0));
     const int num_train = std::min(total - 1, std::max(1, total * 4 / 5));
     const std::string name(demo_class_name(shape));
     make_folders(folder / "train" / name);
     make_folders(folder / "val" / name);
     for (int i = 0; i < num_train; ++i)
-      files.push_back(complete_image(folder / "train" / name, shape, i, i, plan));
+      files.push_back(complete_image(folder / "train" / name, shape, i, i, config));
     for (int i = num_train; i < total; ++i)
-      files.push_back(complete_image(folder / "val" / name, shape, i, i - num_train, plan));
+      files.push_back(complete_image(folder / "val" / name, shape, i, i - num_train, config));
     counts.train += num_train;
     counts.valid += total - num_train;
   }
@@ -191,11 +193,7 @@ DemoCounts write_demo_data(const fs::path& folder, const DemoPlan& plan) {
 }
 
 int run(const DemoDataConfig& config, Process& process) {
-  const DemoCounts counts =
-      write_demo_data(config.output_path, {.num_images = config.images,
-                                           .num_classes = config.classes,
-                                           .size = config.size,
-                                           .seed = static_cast<std::uint64_t>(config.random_seed)});
+  const DemoCounts counts = write_demo_data(config);
   const fs::path folder(config.output_path);
   process.log.info(formatted("Generated %d images of %dx%d pixels in %d classes.",
                              counts.train + counts.valid, config.size, config.size,

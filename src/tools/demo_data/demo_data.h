@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string_view>
 
+#include "cli/run_config.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -18,22 +18,14 @@ std::string_view demo_class_name(int shape);
 // (seed, shape, index).
 Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t index);
 
-// The demo data on disk: `train/<class>/0000.jpg`, `val/<class>/0000.png`, …; JPEG and PNG
-// alternate.
-struct DemoPlan {
-  int num_images = 600;  // over all classes; four fifths for training
-  int num_classes = 3;
-  int size = 32;
-  std::uint64_t seed = 1;
-};
-
 struct DemoCounts {
   int train = 0, valid = 0;
 };
 
-// Throws Error kFailedToWriteOutputs unless `folder` is missing or empty (names that start with a
-// dot, and lost+found, are ignored), and if it cannot be written. Every class gets at least one
-// image for training and one for validation.
-DemoCounts write_demo_data(const std::filesystem::path& folder, const DemoPlan& plan);
+// The demo data on disk: `train/<class>/0000.jpg`, `val/<class>/0000.png`, …; JPEG and PNG
+// alternate; four fifths are for training. Throws Error kFailedToWriteOutputs unless the folder is
+// missing or empty (names that start with a dot, and lost+found, are ignored), and if it cannot be
+// written. Every class gets at least one image for training and one for validation.
+DemoCounts write_demo_data(const DemoDataConfig& config);
 
 }  // namespace kiln

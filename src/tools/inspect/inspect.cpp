@@ -93,39 +93,27 @@ void report_state(const StateDict& state, Report& report) {
     std::int64_t elements = 0;
   };
   std::map<std::string_view, Sum> by_type;
-  Sum all;
-  std::int64_t buffers = 0;
+  std::int64_t all = 0, buffers = 0;  // elements
   for (const StoredTensor& tensor : state) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : tensor.shape) elements *= extent;
     Sum& sum = by_type[facts_of(tensor.dtype).name];
     ++sum.tensors;
     sum.elements += elements;
-    ++all.tensors;
-    all.elements += elements;
+    all += elements;
     // BatchNorm statistics are buffers, not parameters.
     const bool statistic = tensor.name.ends_with("running_mean") ||
                            tensor.name.ends_with("running_var") ||
                            tensor.name.ends_with("num_batches_tracked");
     if (statistic) buffers += elements;
   }
-  report["tensors"] = all.tensors;
-  report["elements"] = all.elements;
-  report["parameters"] = all.elements - buffers;
+  report["tensors"] = state.size();
+  report["elements"] = all;
+  report["parameters"] = all - buffers;
   Report types = Report::array();
   for (const auto& [name, sum] : by_type)
     types.push_back({{"type", name}, {"tensors", sum.tensors}, {"elements", sum.elements}});
   report["types"] = std::move(types);
-}
-
-void report_preprocessing(const Preprocessing& pixels, Report& report) {
-  report["exif"] = exif_name(pixels.exif);
-  report["input_size"] = {pixels.height, pixels.width};
-  report["resize_short_side"] =
-      pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
-  report["keep_exact_size"] = pixels.keep_exact_size;
-  report["fit"] = fit_name(pixels.fit);
-  if (!pixels.transforms.empty()) report["transforms"] = Report::parse(pixels.transforms);
 }
 
 void inspect_model_directory(const fs::path& path, Report& report) {
@@ -144,7 +132,15 @@ void inspect_model_directory(const fs::path& path, Report& report) {
     report["mean"] = spec.normalization->mean;
     report["std"] = spec.normalization->std;
   }
-  if (directory.preprocessing) report_preprocessing(*directory.preprocessing, report);
+  if (const auto& pixels = directory.preprocessing) {
+    report["exif"] = exif_name(pixels->exif);
+    report["input_size"] = {pixels->height, pixels->width};
+    report["resize_short_side"] =
+        pixels->resize_short_side > 0 ? Report(pixels->resize_short_side) : Report();
+    report["keep_exact_size"] = pixels->keep_exact_size;
+    report["fit"] = fit_name(pixels->fit);
+    if (!pixels->transforms.empty()) report["transforms"] = Report::parse(pixels->transforms);
+  }
   if (directory.seen_images) {
     report["seen_training_images"] = directory.seen_images->train.size();
     report["seen_validation_images"] = directory.seen_images->valid.size();
@@ -227,12 +223,6 @@ int inspect_image_file(const fs::path& path, std::string_view bytes, Report& rep
   }
 }
 
-std::string state_file_kind(std::string_view bytes) {
-  if (bytes.starts_with("PK")) return "model file (torch zip)";
-  if (bytes.starts_with("\x80")) return "model file (torch, older plain pickle)";
-  return "model file (safetensors)";
-}
-
 [[noreturn]] void fail_to_open(const fs::path& path, std::error_code failure) {
   const std::string reason = failure ? failure.message() : "No such file or directory";
   throw Error(ErrorCode::kUserError, "'" + path.string() + "' cannot be read (" + reason +
@@ -251,7 +241,9 @@ int inspect_file(const fs::path& path, const std::string& part, Report& report) 
     parts.wanted = part;
     const StateDict state = read_state_dict(bytes, parts);
     if (!parts.wanted.empty()) throw FormatFault(parts.fault());
-    report["kind"] = state_file_kind(bytes);
+    report["kind"] = bytes.starts_with("PK")     ? "model file (torch zip)"
+                     : bytes.starts_with("\x80") ? "model file (torch, older plain pickle)"
+                                                 : "model file (safetensors)";
     report["path"] = path.string();
     report["bytes"] = bytes.size();
     if (!parts.taken.empty()) report["part"] = parts.taken;

@@ -96,13 +96,11 @@ class MpiLog {
     if (file_ == nullptr) return;
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec != second_) {
-      second_ = now.tv_sec;
-      std::tm parts{};
-      ::localtime_r(&now.tv_sec, &parts);
-      std::strftime(time_.data(), time_.size(), "%Y-%m-%d %H:%M:%S", &parts);
-    }
-    std::fprintf(file_.get(), "%s,%03ld %-8s %s\n", time_.data(), now.tv_nsec / 1'000'000,
+    std::tm parts{};
+    ::localtime_r(&now.tv_sec, &parts);
+    std::array<char, 32> time{};
+    std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S", &parts);
+    std::fprintf(file_.get(), "%s,%03ld %-8s %s\n", time.data(), now.tv_nsec / 1'000'000,
                  who.c_str(), text.c_str());
   }
   void flush() {
@@ -110,45 +108,22 @@ class MpiLog {
   }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
-  std::time_t second_ = -1;      // of the last line
-  std::array<char, 32> time_{};  // its text
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, std::fclose};
 };
 
-// Detects whether error_info.json was written since construction.
-class ErrorInfoWatch {
- public:
-  explicit ErrorInfoWatch(std::filesystem::path path) : path_(std::move(path)), before_(stamp()) {}
-  const std::filesystem::path& path() const { return path_; }
-  // The failure that it reports; empty if none.
-  std::string failure() const {
-    if (stamp() == before_) return "";
-    try {
-      return message_of_error_info(read_file(path_, 1 << 20));
-    } catch (const std::exception&) {
-      return "";
-    }
-  }
-
- private:
-  struct Stamp {
-    unsigned long long inode = 0;
-    long long seconds = 0, nanoseconds = 0;
-    bool operator==(const Stamp&) const = default;
-  };
-  Stamp stamp() const {
-    struct stat found {};
-    if (::stat(path_.c_str(), &found) != 0) return {};
-    return {found.st_ino, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
-  }
-
-  std::filesystem::path path_;
-  Stamp before_;
+// Of a file; another one after it was written.
+struct FileStamp {
+  unsigned long long inode = 0;
+  long long seconds = 0, nanoseconds = 0;
+  bool operator==(const FileStamp&) const = default;
 };
+
+FileStamp stamp_of(const std::filesystem::path& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return {};
+  return {found.st_ino, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+}
 
 // Reads what is available. Returns false at end of file.
 bool read_into(OutputSplitter& splitter, int descriptor) {
@@ -171,6 +146,7 @@ class Launch {
         log_(log),
         mpi_log_(config, log),
         error_info_(error_info_path(config.log_path)),
+        error_info_before_(stamp_of(error_info_)),
         call_(mpirun_call(job)),
         story_(planned_hosts(job)),
         output_([this](const OutputLine& line) { show(line); }),
@@ -207,12 +183,12 @@ class Launch {
   void take_signal(int signal, SupervisedProcess& process) {
     if (signal == SIGUSR2) {
       mpi_log_.add("launch", "SIGUSR2: requesting a checkpoint from the ranks.");
-      return process.send_checkpoint_request();
+      return process.send(SIGUSR2);
     }
     if (stop_ == 0) {
       stop_ = signal;
       stopped_at_ = steady_clock::now();
-      process.send_stop();
+      process.send(SIGUSR1);
       return say("Signal " + std::to_string(signal) +
                  ": the ranks will save and stop; a second signal kills them.");
     }
@@ -260,32 +236,33 @@ class Launch {
            ".txt" + end;
   }
 
-  void show_last_lines(const JobFailure& failure) const {
-    const auto& lines = story_.last_lines(failure.rank);
-    std::string title = "Last lines of ";
-    title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
-    if (!failure.host.empty()) title += " on host " + failure.host;
-    if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
-    log_.echo(title + ":", /*is_error=*/true);
-    for (const std::string& line : lines) log_.echo("  | " + line, /*is_error=*/true);
-    if (lines.empty()) log_.echo("  (no output)", /*is_error=*/true);
-  }
-
   void report(const JobFailure& failure) {
     const std::string text = sentence(failure);
     if (failure.told) {
       log_.echo("All output of the job is in " + mpi_log_.path() + ".", /*is_error=*/true);
     } else {
-      show_last_lines(failure);
+      std::string title = "Last lines of ";
+      title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
+      if (!failure.host.empty()) title += " on host " + failure.host;
+      if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
+      log_.echo(title + ":", /*is_error=*/true);
+      const auto& lines = story_.last_lines(failure.rank);
+      for (const std::string& line : lines) log_.echo("  | " + line, /*is_error=*/true);
+      if (lines.empty()) log_.echo("  (no output)", /*is_error=*/true);
       log_.error(text);
     }
     mpi_log_.add("launch", text);
     // The rank may have left its failure note in another pod, so this process leaves one too.
-    const std::string of_rank = error_info_.failure();
+    std::string of_rank;
+    try {
+      if (stamp_of(error_info_) != error_info_before_)
+        of_rank = message_of_error_info(read_file(error_info_, 1 << 20));
+    } catch (const std::exception&) {  // then it has reported none
+    }
     leave_failure_note(of_rank.empty() ? text : of_rank);
     if (!of_rank.empty()) return;
     const auto code = ErrorCode::kFailedToCompleteOperation;
-    write_error_info(error_info_.path(),
+    write_error_info(error_info_,
                      error_info_of(std::string(error_id(code)), static_cast<int>(code), text),
                      log_);
   }
@@ -306,7 +283,8 @@ class Launch {
   const LaunchConfig& config_;
   Log& log_;
   MpiLog mpi_log_;
-  ErrorInfoWatch error_info_;
+  const std::filesystem::path error_info_;
+  const FileStamp error_info_before_;
   ProgramCall call_;
   JobMonitor story_;
   // mpirun's own messages go to standard error, where no rank's unfinished line precedes them.
@@ -347,19 +325,9 @@ int choose_num_ranks(const LaunchConfig& config) {
                   ": set a number of ranks.");
 }
 
-std::filesystem::path driver_log_of(const std::string& log_path, int rank) {
-  return std::filesystem::path(log_path) / formatted("70_driver_log_%d.txt", rank);
-}
-
 // Whether this process is a rank started by `kiln launch`.
 bool is_launched() {
   return std::getenv("KILN_LAUNCHED") != nullptr && detect_launch_environment().mpi;
-}
-
-// Whether `ranks` (0: auto) needs mpirun. Auto needs it only if there is a usable GPU.
-bool needs_launch(int ranks, DeviceChoice device) {
-  if (ranks > 0) return true;
-  return device != DeviceChoice::kCpu && ask_nvidia_driver().num_devices > 0;
 }
 
 }  // namespace
@@ -371,12 +339,10 @@ void lock_log_folder(const std::string& log_path, Process& process) {
     return;  // whoever writes there will say so
   }
   // Nobody reads or writes it: on SMB a lock keeps other descriptors from doing so.
-  const int file = ::open((std::filesystem::path(log_path) / ".kiln-lock").c_str(),
-                          O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-  Descriptor lock(file);
-  struct stat info {};
-  if (file < 0 || ::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return;
-  const LockResult result = lock_soon(file, [&] {
+  const std::filesystem::path path = std::filesystem::path(log_path) / ".kiln-lock";
+  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+  if (lock.number() < 0 || !is_file(path)) return;
+  const LockResult result = lock_soon(lock.number(), [&] {
     process.log.info("Waiting for the run that writes its logs to '" + log_path + "' to end.");
   });
   if (result == LockResult::kInUse) {
@@ -396,7 +362,8 @@ void lock_log_folder(const std::string& log_path, Process& process) {
 bool open_driver_log(const std::string& log_path, bool given, Process& process) {
   try {
     make_folders(log_path);
-    process.log.open_file(driver_log_of(log_path, process.world.rank()));
+    process.log.open_file(std::filesystem::path(log_path) /
+                          formatted("70_driver_log_%d.txt", process.world.rank()));
     return true;
   } catch (const Error&) {
     if (given) throw;
@@ -409,7 +376,9 @@ bool open_driver_log(const std::string& log_path, bool given, Process& process) 
 
 std::optional<LaunchConfig> launch_of(const TrainConfig& config) {
   const RanksConfig& ranks = config.ranks;
-  if (!ranks.launch || is_launched() || !needs_launch(*ranks.launch, ranks.device))
+  if (!ranks.launch || is_launched()) return std::nullopt;
+  const bool counts_gpus = *ranks.launch == 0;  // without one that is usable, mpirun is not needed
+  if (counts_gpus && (ranks.device == DeviceChoice::kCpu || ask_nvidia_driver().num_devices == 0))
     return std::nullopt;
   return LaunchConfig{.ranks = *ranks.launch,
                       .device = ranks.device,

@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "base/platform/installation.h"
 #include "base/system.h"
+#include "base/text.h"
 #include "base/url.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -39,20 +40,10 @@ constexpr const char* kPassedOn[] = {"KILN_", "OMP_",   "GOMP_",  "NCCL_",  "MLF
                                      "CUDA_", "CUBLAS", "CUDNN_", "TORCH_", "PYTORCH_", "UCX_"};
 constexpr const char* kPassedOnWhole[] = {"NVIDIA_TF32_OVERRIDE", "LD_LIBRARY_PATH", "PATH"};
 
-bool is_set(const char* name) {
-  return !environment(name).empty();
-}
-
-// True if the comma-separated list contains the name.
-bool lists(std::string_view list, std::string_view name) {
-  const auto fenced = [](std::string_view text) { return "," + std::string(text) + ","; };
-  return fenced(list).find(fenced(name)) != std::string::npos;
-}
-
 // `several_hosts`: each has GPUs of its own, with numbers and names of their own.
 bool is_passed_on(std::string_view name, bool several_hosts) {
-  if (const char* asked_for = std::getenv(kPassOn); asked_for != nullptr && lists(asked_for, name))
-    return true;
+  const std::string asked_for = "," + environment(kPassOn) + ",";
+  if (!name.empty() && asked_for.find("," + std::string(name) + ",") != asked_for.npos) return true;
   if (several_hosts && name == "CUDA_VISIBLE_DEVICES") return false;
   for (const std::string_view prefix : kPassedOn)
     if (name.starts_with(prefix)) return name != "KILN_LAUNCHED";
@@ -113,7 +104,8 @@ ProgramCall mpirun_call(const MpirunJob& job) {
   append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
   // A parameter on the command line would override the user's environment variable.
   for (const auto& [name, value] : kParameters)
-    if (!is_set((std::string("OMPI_MCA_") + name).c_str())) append(words, {"--mca", name, value});
+    if (environment((std::string("OMPI_MCA_") + name).c_str()).empty())
+      append(words, {"--mca", name, value});
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string name(*variable, std::strcspn(*variable, "="));
     if (is_passed_on(name, job.hosts.size() > 1)) append(words, {"-x", name});
@@ -122,7 +114,7 @@ ProgramCall mpirun_call(const MpirunJob& job) {
   words.insert(words.end(), job.words.begin(), job.words.end());
   call.environment.emplace_back("KILN_LAUNCHED", std::to_string(job.num_ranks));
   // mpirun crashes if there is neither HOME nor a passwd entry.
-  if (!is_set("HOME")) call.environment.emplace_back("HOME", "/tmp");
+  if (environment("HOME").empty()) call.environment.emplace_back("HOME", "/tmp");
   if (::geteuid() == 0) {
     call.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
     call.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -154,7 +146,8 @@ void provide_open_files(int num_ranks) {
 std::vector<std::string> planned_hosts(const MpirunJob& job) {
   std::vector<std::string> hosts;
   for (const RankHost& host : job.hosts) hosts.insert(hosts.end(), host.slots, host.name);
-  if (job.hosts.empty() && !is_set("OMPI_MCA_orte_default_hostfile") && !is_set("SLURM_JOB_ID"))
+  if (job.hosts.empty() && environment("OMPI_MCA_orte_default_hostfile").empty() &&
+      environment("SLURM_JOB_ID").empty())
     hosts.assign(job.num_ranks, host_name());
   hosts.resize(job.num_ranks);
   return hosts;
@@ -171,55 +164,35 @@ constexpr const char* kStreams[] = {"<stdout>:", "<stderr>:", "<stddiag>:"};
 // Exit codes: docs/errors.md has those of ranks.
 constexpr int kFailed = 3, kNotStarted = 127;  // the latter as a shell has it
 
-bool is_documented(int code) {
-  return code == 1 || code == 2 || code == kFailed || code == 70 || code > 128;
-}
-
-enum class Match { kNo, kYes, kNeedsMore };
-
-struct Tag {
-  std::size_t length = 0;
-  int rank = 0;
-  bool is_error = false;
-};
-
 std::size_t digits_at(std::string_view text, std::size_t at) {
-  std::size_t end = at;
-  while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
-  return end - at;
+  return std::min(text.find_first_not_of("0123456789", at), text.size()) - at;
 }
 
-// Matches a tag such as "[1,RANK]<stdout>:" at the beginning of `text`.
-Match match_tag(std::string_view text, Tag* tag) {
+// The length of a tag such as "[1,RANK]<stdout>:" at the beginning of `text`, which sets `source`;
+// 0: this is no tag; npos: more bytes are needed to tell.
+std::size_t tag_length(std::string_view text, OutputSplitter::Source& source) {
   std::size_t at = 1;
+  int rank = 0;
   for (const char after : {',', ']'}) {
     const std::size_t count = digits_at(text, at);
-    if (at + count >= text.size())
-      return text.size() < kLongestTag ? Match::kNeedsMore : Match::kNo;
-    if (count == 0 || count > 9 || text[at + count] != after) return Match::kNo;
-    tag->rank = std::atoi(std::string(text.substr(at, count)).c_str());
+    if (at + count >= text.size()) return text.size() < kLongestTag ? text.npos : 0;
+    if (count == 0 || count > 9 || text[at + count] != after) return 0;
+    rank = std::atoi(std::string(text.substr(at, count)).c_str());
     at += count + 1;
   }
   const std::string_view rest = text.substr(at);
   for (const std::string_view stream : kStreams) {
     if (rest.starts_with(stream)) {
-      tag->length = at + stream.size();
-      tag->is_error = stream != kStreams[0];
-      return Match::kYes;
+      source = {rank, stream != kStreams[0]};
+      return at + stream.size();
     }
-    if (stream.starts_with(rest)) return Match::kNeedsMore;
+    if (stream.starts_with(rest)) return text.npos;
   }
-  return Match::kNo;
-}
-
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != text.npos;
+  return 0;
 }
 
 std::string_view plain_part(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ') || text.ends_with('.')) text.remove_suffix(1);
-  return text;
+  return trimmed(text.substr(0, text.find_last_not_of(" .") + 1), " ");
 }
 
 // "Exit code:    7" -> 7; false if `text` does not begin with `key`.
@@ -228,13 +201,6 @@ bool read_field(const std::string& text, const char* key, std::string* value) {
   if (!line.starts_with(key)) return false;
   *value = plain_part(line.substr(std::string_view(key).size()));
   return true;
-}
-
-// Ranks print their own errors as "error: why", prefixed with "rank 1: " and so on except on rank
-// 0.
-bool is_rank_error(const OutputLine& line) {
-  const std::string prefix = line.rank == 0 ? "" : "rank " + std::to_string(line.rank) + ": ";
-  return line.text.starts_with(prefix + "error: ");
 }
 
 }  // namespace
@@ -262,18 +228,10 @@ void OutputSplitter::add(std::string_view piece) {
 
 // Returns false if more bytes are needed to recognize a tag.
 bool OutputSplitter::read_tag() {
-  Tag tag;
-  switch (match_tag(std::string_view(rest_).substr(at_), &tag)) {
-    case Match::kNeedsMore:
-      return false;
-    case Match::kYes:
-      source_ = {tag.rank, tag.is_error};
-      at_ += tag.length;
-      return true;
-    case Match::kNo:
-      add("[");
-      ++at_;
-  }
+  const std::size_t length = tag_length(std::string_view(rest_).substr(at_), source_);
+  if (length == std::string::npos) return false;
+  if (length == 0) add("[");
+  at_ += std::max<std::size_t>(length, 1);
   return true;
 }
 
@@ -320,24 +278,22 @@ bool JobMonitor::take(const OutputLine& line) {
   rank.lines.push_back(line.text);
   if (rank.lines.size() > kLinesKept) rank.lines.pop_front();
   if (line.rank == kMpirunItself) {
-    take_from_mpirun(line.text);
-  } else {
-    take_from_rank(rank, line);
+    read_mpirun(line.text);
+    return true;
   }
+  // Ranks print their own errors as "error: why", prefixed with "rank 1: " and so on except on rank
+  // 0.
+  const std::string prefix = line.rank == 0 ? "" : "rank " + std::to_string(line.rank) + ": ";
+  const bool is_error = line.text.starts_with(prefix + "error: ");
+  if (is_error || line.is_error) read_blame(line.text);
+  rank.reported_error = rank.reported_error || is_error;
+  seen_failure_ = seen_failure_ || is_error;
   return true;
-}
-
-void JobMonitor::take_from_rank(Rank& rank, const OutputLine& line) {
-  const bool is_error = is_rank_error(line);
-  if (is_error || line.is_error) note_blame(line.text);
-  if (!is_error) return;
-  rank.reported_error = true;
-  seen_failure_ = true;
 }
 
 // Parses "rank 1 on host node7 failed: why", which ranks print when another rank has failed. The
 // first such report counts.
-void JobMonitor::note_blame(const std::string& text) {
+void JobMonitor::read_blame(const std::string& text) {
   const std::size_t failed = text.find(" failed: ");
   if (failed == text.npos || blamed_ != kMpirunItself) return;
   const std::size_t host = text.rfind(" on host ", failed);
@@ -346,7 +302,7 @@ void JobMonitor::note_blame(const std::string& text) {
   blamed_ = std::atoi(text.c_str() + rank + 5);
 }
 
-void JobMonitor::take_from_mpirun(const std::string& text) {
+void JobMonitor::read_mpirun(const std::string& text) {
   std::array<char, 256> host{}, name{};
   int rank = 0, number = 0;
   std::string value;
@@ -354,11 +310,13 @@ void JobMonitor::take_from_mpirun(const std::string& text) {
                   "mpirun noticed that process rank %d with PID %*d on node %255s exited on signal "
                   "%d (%255[^)])",
                   &rank, host.data(), &number, name.data()) >= 3) {
-    signal_ = {rank, number, name.data()};
+    killed_ = rank;
+    signal_ = number;
+    signal_name_ = name.data();
     if (ranks_[rank].host.empty()) ranks_[rank].host = host.data();
   } else if (std::sscanf(text.c_str(), "MPI_ABORT was invoked on rank %d", &rank) == 1) {
     aborted_ = rank;
-  } else if (contains(text, "lost communication with a remote daemon")) {
+  } else if (text.find("lost communication with a remote daemon") != text.npos) {
     lost_ = true;
   } else if (lost_ && lost_host_.empty() && read_field(text, "Remote daemon:", &value)) {
     const std::size_t node = value.find(" on node ");
@@ -367,7 +325,7 @@ void JobMonitor::take_from_mpirun(const std::string& text) {
     exited_ = std::atoi(value.c_str() + value.rfind(',') + 1);
   } else if (read_field(text, "Exit code:", &value)) {
     exit_code_ = std::atoi(value.c_str());
-  } else if (!contains(text, "a non-zero exit code")) {
+  } else if (text.find("a non-zero exit code") == text.npos) {
     return;
   }
   seen_failure_ = true;
@@ -376,7 +334,7 @@ void JobMonitor::take_from_mpirun(const std::string& text) {
 // A rank that others report as failed takes precedence over the one that exited first, because once
 // the ranks agree on a failure they all exit.
 int JobMonitor::rank_to_blame() const {
-  if (signal_.number != 0) return signal_.rank;
+  if (signal_ != 0) return killed_;
   if (blamed_ != kMpirunItself) return blamed_;
   if (aborted_ != kMpirunItself) return aborted_;
   if (lost_) {
@@ -391,34 +349,27 @@ int JobMonitor::rank_to_blame() const {
   return kMpirunItself;
 }
 
-JobFailure JobMonitor::failure_of(int rank, int code) const {
-  JobFailure failure;
-  failure.rank = rank;
-  failure.exit_code = code;
-  if (const auto found = ranks_.find(rank); found != ranks_.end()) {
-    failure.host = found->second.host;
-    failure.phase = found->second.phase;
-  }
-  return failure;
-}
-
 bool JobMonitor::has_end() const {
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [](const auto& numbered) { return numbered.second.is_leaving; });
 }
 
 JobFailure JobMonitor::failure(int code) const {
-  if (code == 0) {
-    JobFailure failure = failure_of(kMpirunItself, kFailed);
-    failure.what = "ended with exit code 0, but no rank reported its end: is it Open MPI's mpirun?";
-    return failure;
+  JobFailure failure;
+  failure.rank = code == 0 ? kMpirunItself : rank_to_blame();
+  failure.exit_code = code;
+  if (const auto found = ranks_.find(failure.rank); found != ranks_.end()) {
+    failure.host = found->second.host;
+    failure.phase = found->second.phase;
   }
-  JobFailure failure = failure_of(rank_to_blame(), code);
-  if (signal_.number != 0) {
-    failure.what = "was killed by signal " + std::to_string(signal_.number) +
-                   (signal_.name.empty() ? "" : " (" + signal_.name + ")");
+  if (code == 0) {
+    failure.exit_code = kFailed;
+    failure.what = "ended with exit code 0, but no rank reported its end: is it Open MPI's mpirun?";
+  } else if (signal_ != 0) {
+    failure.what = "was killed by signal " + std::to_string(signal_) +
+                   (signal_name_.empty() ? "" : " (" + signal_name_ + ")");
     failure.killed = true;
-    failure.exit_code = 128 + signal_.number;
+    failure.exit_code = 128 + signal_;
   } else if (lost_ && blamed_ == kMpirunItself && aborted_ == kMpirunItself) {
     if (failure.rank == kMpirunItself) failure.host = lost_host_;
     failure.what = "is unreachable: the connection to its host was lost";
@@ -434,7 +385,8 @@ JobFailure JobMonitor::failure(int code) const {
       failure.what +=
           ", which means that a program could not be started (if there are too many "
           "processes, raise ulimit -u or the container's limit of processes)";
-    if (!is_documented(failure.exit_code)) failure.exit_code = kFailed;
+    if (const int own = failure.exit_code; own != 1 && own != 2 && own != 70 && own <= 128)
+      failure.exit_code = kFailed;  // one that is documented
   }
   return failure;
 }

@@ -63,13 +63,13 @@ struct OutputLine {
 // They are printable(): what a program wrote cannot control the terminal that shows it.
 class OutputSplitter {
  public:
+  using Source = std::pair<int, bool>;  // rank, is_error
+
   explicit OutputSplitter(std::function<void(const OutputLine&)> take) : take_(std::move(take)) {}
   void feed(std::string_view bytes);
   void finish();  // flushes incomplete lines
 
  private:
-  using Source = std::pair<int, bool>;  // rank, is_error
-
   bool read_tag();
   void add(std::string_view piece);
   void give(Source source);
@@ -116,19 +116,13 @@ class JobMonitor {
     std::deque<std::string> lines;  // at most 20
     bool reported_error = false;
   };
-  struct Signal {
-    int rank = kMpirunItself, number = 0;
-    std::string name;
-  };
-
-  void take_from_mpirun(const std::string& text);
-  void take_from_rank(Rank& rank, const OutputLine& line);
-  void note_blame(const std::string& text);
+  void read_mpirun(const std::string& text);
+  void read_blame(const std::string& text);
   int rank_to_blame() const;
-  JobFailure failure_of(int rank, int code) const;
 
   std::map<int, Rank> ranks_;
-  Signal signal_;
+  int signal_ = 0, killed_ = kMpirunItself;  // the signal, and the rank that it killed
+  std::string signal_name_;
   int blamed_ = kMpirunItself, aborted_ = kMpirunItself, exited_ = kMpirunItself;
   int exit_code_ = 0;
   std::string lost_host_;

@@ -139,21 +139,6 @@ class Execution {
   std::vector<char*> word_pointers_, environment_pointers_;
 };
 
-[[noreturn]] void become_program(const Execution& execution, const Ends& output,
-                                 const Ends& errors) {
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
-  ::signal(SIGUSR2, SIG_IGN);  // a request for a checkpoint must not end mpirun while it starts
-  const int empty = ::open("/dev/null", O_RDONLY);
-  ::dup2(empty, STDIN_FILENO);
-  ::dup2(output.write, STDOUT_FILENO);
-  ::dup2(errors.write, STDERR_FILENO);
-  execution.run();
-  ::_exit(127);
-}
-
 // Runs in the supervisor until the program exits, then kills its descendants and exits with its
 // code. On SIGTERM kills everything at once; forwards SIGUSR1 and SIGUSR2 to the program. All
 // signals in `waited` must be blocked.
@@ -185,7 +170,17 @@ class Execution {
   const pid_t program = ::fork();
   if (program == 0) {
     die_with_parent(supervisor, SIGKILL);
-    become_program(execution, output, errors);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::signal(SIGPIPE, SIG_DFL);
+    ::signal(SIGUSR2, SIG_IGN);  // a request for a checkpoint must not end mpirun while it starts
+    const int empty = ::open("/dev/null", O_RDONLY);
+    ::dup2(empty, STDIN_FILENO);
+    ::dup2(output.write, STDOUT_FILENO);
+    ::dup2(errors.write, STDERR_FILENO);
+    execution.run();
+    ::_exit(127);
   }
   if (program < 0) {
     execution.complain(errors.write);
@@ -228,12 +223,8 @@ SupervisedProcess::~SupervisedProcess() {
   ::close(errors_);
 }
 
-void SupervisedProcess::send_stop() {
-  if (!code_) ::kill(supervisor_, SIGUSR1);
-}
-
-void SupervisedProcess::send_checkpoint_request() {
-  if (!code_) ::kill(supervisor_, SIGUSR2);
+void SupervisedProcess::send(int signal) {
+  if (!code_) ::kill(supervisor_, signal);
 }
 
 std::optional<int> SupervisedProcess::ended() {
@@ -248,7 +239,7 @@ std::optional<int> SupervisedProcess::ended() {
 }
 
 int SupervisedProcess::kill() {
-  if (!code_) ::kill(supervisor_, SIGTERM);
+  send(SIGTERM);
   while (!ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return *code_;
 }

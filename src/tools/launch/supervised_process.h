@@ -40,8 +40,9 @@ class SupervisedProcess {
   // reach end of file when all its processes have ended.
   int output() const { return output_; }
   int errors() const { return errors_; }
-  void send_stop();                // SIGUSR1 to the program
-  void send_checkpoint_request();  // SIGUSR2, ignored until the program installs a handler
+  // SIGUSR1 asks the program to stop; SIGUSR2, for a checkpoint, is ignored until it installs a
+  // handler.
+  void send(int signal);
   // The program's exit code, or 128 + n if signal n killed it; empty while it or a descendant is
   // running.
   std::optional<int> ended();

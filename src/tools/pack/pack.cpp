@@ -65,15 +65,6 @@ std::vector<long long> images_of_classes(const Dataset& set,
   return counts;
 }
 
-// Reads the folder back as its readers will, and checks what they find.
-void check_shards(const Dataset& set, const std::vector<std::uint32_t>& order,
-                  const std::string& folder) {
-  const Dataset made = read_labeled_dataset(folder, "Output");
-  if (made.classes != set.classes ||
-      counts_by_class(made, made.classes.size()) != images_of_classes(set, order))
-    throw InternalError("the shards do not match the packed images");
-}
-
 // "cat 400, dog 400"; for many classes the smallest and the largest number, "12 to 400".
 std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& order) {
   const std::vector<long long> counts = images_of_classes(set, order);
@@ -89,20 +80,19 @@ std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& ord
 
 void log_result(const PackConfig& config, const Dataset& set,
                 const std::vector<std::uint32_t>& order, const PackedShards& packed, Log& log) {
-  if (!packed.undecodable.empty())
-    log.warning(formatted("%zu of %zu files cannot be decoded and are packed unchanged: ",
-                          packed.undecodable.size(), order.size()) +
-                quoted_names(packed.undecodable, kMaxNamed) +
-                ". Training will skip them as bad images.");
-  if (!packed.damaged.empty())
-    log.warning(formatted("%zu of %zu files are damaged and are packed unchanged: ",
-                          packed.damaged.size(), order.size()) +
-                quoted_names(packed.damaged, kMaxNamed) +
-                ". Training will use what can be decoded of them.");
+  const auto warn_of = [&](const std::vector<std::string>& files, const char* what,
+                           const char* then) {
+    if (!files.empty())
+      log.warning(formatted("%zu of %zu files %s and are packed unchanged: ", files.size(),
+                            order.size(), what) +
+                  quoted_names(files, kMaxNamed) + ". Training will " + then);
+  };
+  warn_of(packed.undecodable, "cannot be decoded", "skip them as bad images.");
+  warn_of(packed.damaged, "are damaged", "use what can be decoded of them.");
   if (const std::string note = note_of_contradictions(set, hashes_of(set.samples)); !note.empty())
     log.warning(note);
   const std::size_t num_copies = order.size() - set.samples.size();
-  log.info("Packed " + plural(static_cast<long long>(packed.num_images), "image", "images") +
+  log.info("Packed " + plural(std::ssize(order), "image", "images") +
            formatted(" (%zu downscaled", packed.num_reduced) +
            (num_copies > 0 ? formatted(", %zu of them duplicates", num_copies) : "") + ") of " +
            plural(std::ssize(set.classes), "class", "classes") + " into " +
@@ -151,18 +141,13 @@ void pack_image(Dataset& set, std::size_t i, const ShardPlan& plan, PackedImage&
 }
 
 // Spreads each class evenly over the whole order: its image j of m lies at (j + 1/2) / m of it.
-std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
+std::vector<std::uint32_t> spread_by_class(const Dataset& set,
                                            const std::vector<std::uint32_t>& order) {
-  std::vector<std::uint64_t> counts, seen;
-  for (const std::uint32_t i : order) {
-    const auto label = static_cast<std::size_t>(samples.label(i));
-    if (label >= counts.size()) counts.resize(label + 1);
-    ++counts[label];
-  }
-  seen.resize(counts.size());
+  const std::vector<long long> counts = images_of_classes(set, order);
+  std::vector<long long> seen(counts.size());
   std::vector<std::pair<double, std::uint32_t>> places;
   for (const std::uint32_t i : order) {
-    const auto label = static_cast<std::size_t>(samples.label(i));
+    const auto label = static_cast<std::size_t>(set.samples.label(i));
     const double place = static_cast<double>(seen[label]++) + 0.5;
     places.emplace_back(place / static_cast<double>(counts[label]), i);
   }
@@ -193,21 +178,16 @@ int digits_of_labels(const Dataset& set) {
       "be told from them. Give another --format.");
 }
 
-const char* extension_of(ShardFormat format) {
-  if (format == ShardFormat::kTfRecord) return ".tfrecord";
-  return format == ShardFormat::kRecordIo ? ".rec" : ".tar";
-}
-
 class ShardWriter {
  public:
   ShardWriter(Dataset& set, ShardPlan plan, const fs::path& folder)
       : set_(set), plan_(std::move(plan)), folder_(folder) {
     if (plan_.format == ShardFormat::kTar) label_digits_ = digits_of_labels(set);
     if (!plan_.even_shards) return;
-    plan_.order = spread_by_class(set.samples, plan_.order);
+    plan_.order = spread_by_class(set, plan_.order);
     std::uint64_t bytes = 0;
-    for (const std::uint32_t i : plan_.order)
-      bytes += record_bytes(stored_bytes(set, i).value_or(0));
+    for (const std::uint32_t i : plan_.order)  // roughly: of a tar, with headers and padding
+      bytes += 512 + (stored_bytes(set, i).value_or(0) + 511) / 512 * 512 + 1024;
     num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
                                                1, plan_.order.size());
   }
@@ -230,7 +210,6 @@ class ShardWriter {
     if (writing.valid()) writing.get();
     if (is_open_) end_shard();
     if (finishing_.valid()) finishing_.get();
-    packed_.num_images = count;
     packed_.num_shards = shards_.size();
     for (const auto& [name, index] : indexes_) {
       shards_.emplace_back(folder_ / name);
@@ -241,11 +220,6 @@ class ShardWriter {
   }
 
  private:
-  // Returns roughly the size of an image's record with headers and padding: that in a tar.
-  static std::uint64_t record_bytes(std::uint64_t size) {
-    return 512 + (size + 511) / 512 * 512 + 1024;
-  }
-
   bool is_shard_full(std::size_t position, std::uint64_t next_bytes) const {
     if (plan_.even_shards) {
       const std::size_t count = plan_.order.size();
@@ -256,10 +230,22 @@ class ShardWriter {
 
   void add(std::size_t position, const PackedImage& image) {
     const std::uint32_t i = plan_.order[position];
-    check_size(i, image);
+    if (image.bytes.size() > max_image_bytes(plan_.format))
+      set_.fail("'" + std::string(set_.samples.file_name(i)) +
+                "' is too large for a record of this format. Give --short-side to make images "
+                "smaller, or another --format.");
     const std::string record = record_of(position, image);
     if (is_open_ && is_shard_full(position, record.size())) end_shard();
-    if (!is_open_) begin_shard();
+    if (!is_open_) {
+      // Names are such that the shards, sorted by name, hold the images in order.
+      stem_ = plan_.name + formatted("-%06zu", shards_.size());
+      const char* extension = plan_.format == ShardFormat::kTfRecord   ? ".tfrecord"
+                              : plan_.format == ShardFormat::kRecordIo ? ".rec"
+                                                                       : ".tar";
+      shards_.emplace_back(folder_ / (stem_ + extension));
+      shard_bytes_ = 0;
+      is_open_ = true;
+    }
     if (plan_.format == ShardFormat::kRecordIo)
       index_ += std::to_string(position) + "\t" + std::to_string(shard_bytes_) + "\n";
     shards_.back().write(record);
@@ -287,21 +273,6 @@ class ShardWriter {
            tar_member(key + ".cls", formatted("%0*d", label_digits_, label));
   }
 
-  void check_size(std::uint32_t i, const PackedImage& image) const {
-    if (image.bytes.size() <= max_image_bytes(plan_.format)) return;
-    set_.fail("'" + std::string(set_.samples.file_name(i)) +
-              "' is too large for a record of this format. Give --short-side to make images "
-              "smaller, or another --format.");
-  }
-
-  // Names are such that the shards, sorted by name, hold the images in order.
-  void begin_shard() {
-    stem_ = plan_.name + formatted("-%06zu", shards_.size());
-    shards_.emplace_back(folder_ / (stem_ + extension_of(plan_.format)));
-    shard_bytes_ = 0;
-    is_open_ = true;
-  }
-
   void end_shard() {
     if (plan_.format == ShardFormat::kTar) shards_.back().write(tar_end());
     if (finishing_.valid()) finishing_.get();
@@ -326,14 +297,6 @@ class ShardWriter {
   PackedShards packed_;
 };
 
-void refuse_class_names(const Dataset& set) {
-  for (std::size_t id = 0; id < set.classes.size(); ++id) {
-    const std::string fault = fault_of_class_line(set.classes[id], id == 0);
-    if (fault.empty()) continue;
-    set.fail("the class name '" + set.classes[id] + "' " + fault + ". Rename it.");
-  }
-}
-
 }  // namespace
 
 OutputFolder take_shard_output(const fs::path& path, const fs::path& input) {
@@ -345,7 +308,9 @@ OutputFolder take_shard_output(const fs::path& path, const fs::path& input) {
 }
 
 PackedShards write_shards(Dataset& set, ShardPlan plan, const OutputFolder& folder) {
-  refuse_class_names(set);
+  for (std::size_t id = 0; id < set.classes.size(); ++id)
+    if (const std::string fault = fault_of_class_line(set.classes[id], id == 0); !fault.empty())
+      set.fail("the class name '" + set.classes[id] + "' " + fault + ". Rename it.");
   set.samples.keep_hashes();
   std::vector<DurableFile> files;
   PackedShards packed = ShardWriter(set, std::move(plan), folder.path()).run(files);
@@ -392,8 +357,7 @@ int run(const PackConfig& config, Process& process) {
   Dataset set = read_labeled_dataset(config.input_path, "Input dataset", config.records);
   leave_out_other_contents(set);
   report_unused(config.records, set);
-  for (const std::string& note : set.notes) process.log.warning(note);
-  warn_of_lost_columns(set, process.log);
+  warn_of_notes(set, process.log);
   const std::vector<std::uint32_t> order = chosen_order(config, set.samples);
   const OutputFolder folder = take_shard_output(config.output_path, config.input_path);
   const PackedShards packed =
@@ -406,7 +370,11 @@ int run(const PackConfig& config, Process& process) {
                     .order = order,
                     .format = config.format},
                    folder);
-  check_shards(set, order, config.output_path);
+  // Read back as their readers will.
+  const Dataset made = read_labeled_dataset(config.output_path, "Output");
+  if (made.classes != set.classes ||
+      counts_by_class(made, made.classes.size()) != images_of_classes(set, order))
+    throw InternalError("the shards do not match the packed images");
   log_result(config, set, order, packed, process.log);
   return 0;
 }

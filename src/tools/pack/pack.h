@@ -30,7 +30,7 @@ struct ShardPlan {
 };
 
 struct PackedShards {
-  std::size_t num_images = 0, num_shards = 0, num_reduced = 0;
+  std::size_t num_shards = 0, num_reduced = 0;
   std::uint64_t num_bytes = 0;
   // Images stored unchanged because they could not be decoded; without a short side, only those
   // that are not images at all.

@@ -46,17 +46,11 @@ constexpr int kAnswerMs = 30'000;
 constexpr const char* kPort = "2222";
 constexpr std::string_view kReady = "ready\n";
 
-struct SshPlace {
-  std::filesystem::path folder;  // for keys and configuration; the same path on all hosts
-  std::filesystem::path
-      key;  // private; also used as every host's host key, so that impostors are detected
-  std::string interface;  // network interface, such as eth0; empty: all
-};
-
-struct JobEnd {
-  int exit_code = 0;
-  std::string text;  // the failure's message; empty on success
-};
+// Keys and configuration of ssh; the same path on all hosts. The private key is also every host's
+// host key, so that impostors are detected.
+std::filesystem::path ssh_folder() {
+  return sagemaker_folder() / "ssh";
+}
 
 struct Line {
   pid_t ssh = -1;
@@ -85,9 +79,8 @@ std::string read_rest(int descriptor) {
   return text;
 }
 
-// Derives the public key from the copy of the private key.
-std::string public_key(const SshPlace& place) {
-  const std::string copy = (place.folder / "key").string();
+// Derives the public key from `copy`, that of the file `key`.
+std::string public_key(const std::string& copy, const std::string& key) {
   SupervisedProcess process({{program("ssh-keygen"), "-y", "-P", "", "-f", copy}, {}});
   std::optional<int> code;
   while (!(code = process.ended())) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -95,7 +88,7 @@ std::string public_key(const SshPlace& place) {
     const std::string said = read_rest(process.errors());
     const std::size_t reason = said.rfind(": ") == said.npos ? 0 : said.rfind(": ") + 2;
     const std::size_t end = said.find_last_not_of("\r\n") + 1;
-    fail("The file '" + place.key.string() + "' is not a private key without a passphrase (" +
+    fail("The file '" + key + "' is not a private key without a passphrase (" +
          said.substr(reason, end - reason) +
          "): create one with `ssh-keygen -t ed25519 -N '' -f FILE`.");
   }
@@ -128,28 +121,29 @@ std::string address_of(const std::string& interface) {
 }
 
 // Both sides detect a lost peer after half a minute.
-std::string client_settings(const std::filesystem::path& folder) {
+std::string client_settings() {
   return "Host *\n  User root\n  Port " + std::string(kPort) + "\n  IdentityFile \"" +
-         (folder / "key").string() +
+         (ssh_folder() / "key").string() +
          "\"\n  IdentitiesOnly yes\n  BatchMode yes\n  StrictHostKeyChecking yes\n"
          "  GlobalKnownHostsFile /dev/null\n  UserKnownHostsFile \"" +
-         (folder / "known_hosts").string() +
+         (ssh_folder() / "known_hosts").string() +
          "\"\n  ConnectTimeout 10\n  ServerAliveInterval 10\n  ServerAliveCountMax 3\n"
          "  LogLevel ERROR\n";
 }
 
-std::string server_settings(const SshPlace& place) {
-  return "Port " + std::string(kPort) + "\nListenAddress " + address_of(place.interface) +
-         "\nHostKey \"" + (place.folder / "key").string() + "\"\nAuthorizedKeysFile \"" +
-         (place.folder / "authorized_keys").string() +
+// `interface`: such as eth0; empty: all.
+std::string server_settings(const std::string& interface) {
+  return "Port " + std::string(kPort) + "\nListenAddress " + address_of(interface) +
+         "\nHostKey \"" + (ssh_folder() / "key").string() + "\"\nAuthorizedKeysFile \"" +
+         (ssh_folder() / "authorized_keys").string() +
          "\"\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n"
          "KbdInteractiveAuthentication no\nAllowUsers root\nUsePAM no\nStrictModes no\n"
          "PidFile none\nX11Forwarding no\nAllowTcpForwarding no\nMaxStartups 100\n"
          "ClientAliveInterval 10\nClientAliveCountMax 3\nLogLevel ERROR\n";
 }
 
-std::filesystem::path result_path(const SshPlace& place) {
-  return place.folder / "result";
+std::string result_path() {
+  return (ssh_folder() / "result").string();
 }
 
 // Returns the process id of ssh; -1 if it cannot be started.
@@ -190,15 +184,15 @@ void hang_up(const Line& line, std::chrono::seconds patience) {
   }
 }
 
-// Opens a connection that writes to the file `result` on `host`, which follow() reads there. Empty
-// if the host does not answer.
-std::optional<Line> open_line(const SshPlace& place, const std::string& host) {
+// Opens a connection that writes to the file `result` on `host`, which wait_for_result() reads
+// there. Empty if the host does not answer.
+std::optional<Line> open_line(const std::string& host) {
   int to[2], from[2];
   if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0)
     throw Error(ErrorCode::kFailedToCompleteOperation,
                 "Cannot create a pipe: too many open files. Raise the limit (ulimit -n).");
-  const Line line = {start_ssh({program("ssh"), "-F", (place.folder / "ssh_config").string(), "--",
-                                host, "echo ready; cat > '" + result_path(place).string() + "'"},
+  const Line line = {start_ssh({program("ssh"), "-F", (ssh_folder() / "ssh_config").string(), "--",
+                                host, "echo ready; cat > '" + result_path() + "'"},
                                to[0], from[1]),
                      to[1]};
   ::close(to[0]);
@@ -211,16 +205,16 @@ std::optional<Line> open_line(const SshPlace& place, const std::string& host) {
 }
 
 // The leading host's connections to the others. If the leading host disappears for any reason
-// before tell(), the others notice.
+// before report(), the others notice.
 class HeldHosts {
  public:
   // Returns when all hosts have answered. They may start up to 20 minutes later than this one;
   // after that throws Error kTimeoutOccured.
-  HeldHosts(const SshPlace& place, const std::vector<std::string>& others) {
+  explicit HeldHosts(const std::vector<std::string>& others) {
     const auto last = steady_clock::now() + kPatience;
     for (const std::string& host : others) {
       std::optional<Line> line;
-      while (!(line = open_line(place, host))) {
+      while (!(line = open_line(host))) {
         if (steady_clock::now() > last)
           throw Error(ErrorCode::kTimeoutOccured, "The host " + host +
                                                       " could not be reached over ssh within 20 "
@@ -231,15 +225,16 @@ class HeldHosts {
       lines_.push_back(*line);
     }
   }
-  // Delivers the result, if tell() was called, and closes the connections.
+  // Delivers the result, if report() was called, and closes the connections.
   ~HeldHosts() {
     for (const Line& line : lines_) hang_up(line, kFarewell);
   }
   HeldHosts(const HeldHosts&) = delete;
   HeldHosts& operator=(const HeldHosts&) = delete;
 
-  void tell(const JobEnd& end) {
-    const std::string text = std::to_string(end.exit_code) + "\n" + end.text;
+  // `failure`: the message; empty on success.
+  void report(int exit_code, const std::string& failure) {
+    const std::string text = std::to_string(exit_code) + "\n" + failure;
     std::signal(SIGPIPE, SIG_IGN);  // a host that has disappeared needs no result
     for (const Line& line : lines_)
       if (::write(line.input, text.data(), text.size()) < 0) continue;
@@ -249,98 +244,62 @@ class HeldHosts {
   std::vector<Line> lines_;
 };
 
-// Runs sshd and reads the file to which the leading host writes the job's result.
-class Server {
- public:
-  explicit Server(const SshPlace& place)
-      : process_(
-            {{program("sshd"), "-D", "-e", "-f", (place.folder / "sshd_config").string()}, {}}),
-        result_(::open(result_path(place).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
-  ~Server() { ::close(result_); }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-
-  // Returns what the leading host has written when it closes the connection. Throws Error if sshd
-  // exits or the leading host does not connect in time.
-  std::string wait(const std::string& leader) {
-    std::string said;
-    for (const auto last = steady_clock::now() + kPatience;;) {
-      pollfd line{result_, POLLIN, 0};
-      ::poll(&line, 1, 500);
-      held_ = held_ || line.revents != 0;
-      said += read_rest(result_);
-      complaints_ += read_rest(process_.errors());
-      read_rest(process_.output());
-      if ((line.revents & POLLHUP) != 0) return said;
-      if (process_.ended()) fail("sshd exited: " + complaints_);
-      if (!held_ && steady_clock::now() > last)
-        throw Error(ErrorCode::kTimeoutOccured,
-                    "The leading host " + leader +
-                        " did not connect over ssh within 20 minutes: check its log.");
-    }
+// Runs sshd until the leading host closes its connection, and returns what it has written, the
+// job's result. By then all processes started here have exited. Ignores stop signals, since the
+// leading host gets them too. Throws Error if sshd exits or the leading host does not connect in
+// time.
+std::string wait_for_result(const std::string& leader) {
+  SupervisedProcess process(
+      {{program("sshd"), "-D", "-e", "-f", (ssh_folder() / "sshd_config").string()}, {}});
+  const Descriptor result(::open(result_path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);
+  std::string said, complaints;
+  bool is_held = false;
+  for (const auto last = steady_clock::now() + kPatience;;) {
+    pollfd line{result.number(), POLLIN, 0};
+    ::poll(&line, 1, 500);
+    is_held = is_held || line.revents != 0;
+    said += read_rest(result.number());
+    complaints += read_rest(process.errors());
+    read_rest(process.output());
+    if ((line.revents & POLLHUP) != 0) return said;
+    if (process.ended()) fail("sshd exited: " + complaints);
+    if (!is_held && steady_clock::now() > last)
+      throw Error(ErrorCode::kTimeoutOccured,
+                  "The leading host " + leader +
+                      " did not connect over ssh within 20 minutes: check its log.");
   }
-
- private:
-  SupervisedProcess process_;
-  int result_;
-  bool held_ = false;
-  std::string complaints_;
-};
-
-// Passes the variables to mpirun, this process's child, and through it to the ranks of all hosts.
-void pass_on(const MpiOptions& options, Log& log) {
-  if (options.names.empty()) return;
-  for (const auto& [name, value] : options.variables)
-    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
-  const std::string before = environment(kPassOn), names = joined(options.names, ",");
-  ::setenv(kPassOn, (before.empty() ? names : before + "," + names).c_str(), /*overwrite=*/1);
-  log.info("variables passed to the ranks of all hosts: " + joined(options.names, ", "));
 }
 
 void set_unless_given(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), /*overwrite=*/0);
 }
 
-// Recreates the folder. Throws Error kUserError if the key or OpenSSH is missing.
-void set_up_ssh(const SshPlace& place) {
+// Sets up ssh between several hosts in a new folder. The key is KILN_HOSTS_KEY, or else
+// /etc/kiln/hosts_key, in images built for such jobs. Throws Error kUserError if the key or OpenSSH
+// is missing.
+void set_up_ssh(const SageMakerJob& job) {
+  const std::string given = environment("KILN_HOSTS_KEY");
+  const std::string key = given.empty() ? "/etc/kiln/hosts_key" : given;
+  const std::filesystem::path folder = ssh_folder();
   std::error_code failure;
-  if (!is_there(place.key))
+  if (!is_there(key))
     fail("This job has several hosts, which connect over ssh, but there is no private key at '" +
-         place.key.string() +
+         key +
          "': build one into a private image (--build-arg SAGEMAKER_HOSTS_KEY=1), set "
          "KILN_HOSTS_KEY to another path, or use one host.");
-  std::filesystem::remove_all(place.folder, failure);
-  std::filesystem::create_directories(place.folder, failure);
+  std::filesystem::remove_all(folder, failure);
+  std::filesystem::create_directories(folder, failure);
   std::filesystem::create_directories("/run/sshd", failure);
-  std::filesystem::copy_file(place.key, place.folder / "key", failure);
-  std::filesystem::permissions(place.folder / "key", std::filesystem::perms::owner_read, failure);
-  const std::string key = public_key(place);
-  write(place.folder / "authorized_keys", key);
-  write(place.folder / "known_hosts", "* " + key);
-  write(place.folder / "ssh_config", client_settings(place.folder));
-  write(place.folder / "sshd_config", server_settings(place));
-  if (::mkfifo(result_path(place).c_str(), 0600) != 0)
-    fail("The file '" + result_path(place).string() + "' cannot be created.");
-}
-
-// The ssh command for the other hosts: program and arguments, without the host name.
-std::string ssh_command(const SshPlace& place) {
-  return program("ssh") + " -F " + (place.folder / "ssh_config").string();
-}
-
-// On any other host: runs sshd until the job has ended. By then all processes started here have
-// exited. Ignores stop signals, since the leading host gets them too. Throws Error kTimeoutOccured
-// if the leading host does not connect or disappears.
-JobEnd follow(const SshPlace& place, const std::string& leader) {
-  Server server(place);
-  for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);
-  const std::string said = server.wait(leader);
-  const std::size_t end = said.find('\n');
-  if (end == said.npos)
-    throw Error(ErrorCode::kTimeoutOccured,
-                "The leading host " + leader +
-                    " disappeared without reporting the job's result: check its log.");
-  return {std::atoi(said.c_str()), said.substr(end + 1)};
+  std::filesystem::copy_file(key, folder / "key", failure);
+  std::filesystem::permissions(folder / "key", std::filesystem::perms::owner_read, failure);
+  const std::string public_half = public_key((folder / "key").string(), key);
+  write(folder / "authorized_keys", public_half);
+  write(folder / "known_hosts", "* " + public_half);
+  write(folder / "ssh_config", client_settings());
+  write(folder / "sshd_config", server_settings(job.network_interface));
+  if (::mkfifo(result_path().c_str(), 0600) != 0)
+    fail("The file '" + result_path() + "' cannot be created.");
 }
 
 // Reads and logs the folder's settings, sets the environment variables that they define for the
@@ -353,56 +312,56 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
                      job.current_host.c_str(), job.hosts.size()));
   if (!job.command.empty()) log.info("equivalent command: kiln " + shell_words(job.command));
   for (const std::string& warning : job.warnings) log.warning(warning);
-  pass_on(job.mpi, log);
+  if (job.mpi.names.empty()) return job;
+  // To mpirun, this process's child, and through it to the ranks of all hosts.
+  for (const auto& [variable, value] : job.mpi.variables)
+    ::setenv(variable.c_str(), value.c_str(), /*overwrite=*/1);
+  const std::string before = environment(kPassOn), names = joined(job.mpi.names, ",");
+  ::setenv(kPassOn, (before.empty() ? names : before + "," + names).c_str(), /*overwrite=*/1);
+  log.info("variables passed to the ranks of all hosts: " + joined(job.mpi.names, ", "));
   return job;
 }
 
-// Sets up ssh between several hosts. The key is KILN_HOSTS_KEY, or else /etc/kiln/hosts_key, in
-// images built for such jobs.
-SshPlace open_ssh_place(const SageMakerJob& job) {
-  const std::string key = environment("KILN_HOSTS_KEY");
-  SshPlace place{sagemaker_folder() / "ssh", key.empty() ? "/etc/kiln/hosts_key" : key,
-                 job.network_interface};
-  set_up_ssh(place);
-  return place;
-}
-
-// On the leading host, before the command runs: makes mpirun use ssh and the job's network
-// interface.
-void lead_through_ssh(const SageMakerJob& job, const SshPlace& place) {
-  set_unless_given("OMPI_MCA_plm_rsh_agent", ssh_command(place));
-  set_unless_given("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
-  if (job.network_interface.empty()) return;
-  for (const char* name :
-       {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "NCCL_SOCKET_IFNAME"})
-    set_unless_given(name, job.network_interface);
-}
-
-// On the other hosts: returns the run's exit code. Throws FailedElsewhere if it is not 0.
-int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& log) {
+// On the other hosts: returns the run's exit code. Throws FailedElsewhere if it is not 0, Error
+// kTimeoutOccured if the leading host does not connect or disappears.
+int follow_sagemaker_job(const SageMakerJob& job, Log& log) {
   const std::string& leader = job.hosts.front();
   log.info("waiting for host " + leader + ", which starts ranks here over ssh");
-  const JobEnd end = follow(place, leader);
-  if (end.exit_code == 0) {
+  const std::string result = wait_for_result(leader);
+  const std::size_t end = result.find('\n');
+  if (end == result.npos)
+    throw Error(ErrorCode::kTimeoutOccured,
+                "The leading host " + leader +
+                    " disappeared without reporting the job's result: check its log.");
+  const int exit_code = std::atoi(result.c_str());
+  if (exit_code == 0) {
     log.info("host " + leader + " finished the job");
     return 0;
   }
+  const std::string failure = result.substr(end + 1);
   // A note left by a rank of this host is more specific.
-  if (!is_there(sagemaker_folder() / "output/failure")) leave_failure_note(end.text);
-  throw FailedElsewhere("host " + leader, end.text, end.exit_code);
+  if (!is_there(sagemaker_folder() / "output/failure")) leave_failure_note(failure);
+  throw FailedElsewhere("host " + leader, failure, exit_code);
 }
 
-// Runs a job of several hosts from the leading one, and tells the others how it ended.
-int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& process) {
-  lead_through_ssh(job, place);
-  HeldHosts others(place, {job.hosts.begin() + 1, job.hosts.end()});
+// Runs a job of several hosts from the leading one, where mpirun uses ssh and the job's network
+// interface, and reports to the others how it ended.
+int lead_sagemaker_job(const SageMakerJob& job, Process& process) {
+  set_unless_given("OMPI_MCA_plm_rsh_agent",
+                   program("ssh") + " -F " + (ssh_folder() / "ssh_config").string());
+  set_unless_given("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
+  if (!job.network_interface.empty())
+    for (const char* name :
+         {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "NCCL_SOCKET_IFNAME"})
+      set_unless_given(name, job.network_interface);
+  HeldHosts others({job.hosts.begin() + 1, job.hosts.end()});
   try {
     const int code = dispatch(job.invocation, process);
-    others.tell({code, code == 0 ? "" : failure_note()});
+    others.report(code, code == 0 ? "" : failure_note());
     return code;
   } catch (...) {
     const FailureReport failure = report_failure(std::current_exception());
-    others.tell({failure.exit_code, failure.messages.front()});
+    others.report(failure.exit_code, failure.messages.front());
     throw;
   }
 }
@@ -414,9 +373,8 @@ int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process
   require_faultless(job.invocation, process);  // before hosts connect
   process.error_info.reset();                  // the run has not started yet
   if (job.hosts.size() == 1) return dispatch(job.invocation, process);
-  const SshPlace place = open_ssh_place(job);
-  return job.leads() ? lead_sagemaker_job(job, place, process)
-                     : follow_sagemaker_job(job, place, process.log);
+  set_up_ssh(job);
+  return job.leads() ? lead_sagemaker_job(job, process) : follow_sagemaker_job(job, process.log);
 }
 
 }  // namespace kiln

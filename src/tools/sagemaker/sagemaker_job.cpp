@@ -108,8 +108,14 @@ class Translation {
     if (is_place(of_train))
       fail("The hyperparameter '" + name +
            "' is a path, and paths come from the job's channels: remove it.");
-    if (of_train == nullptr && of_model->name != "pretrained")
-      refuse_of_init_model(*of_model, text);
+    // Of the options that only init-model has, a job without the channel `model` can obey none but
+    // `pretrained`, which says the same as `weights`.
+    if (of_train == nullptr && of_model->name != "pretrained" &&
+        (of_model->default_text.empty() ||
+         !of_model->same_value(*of_model, text, of_model->default_text)))
+      fail("The hyperparameter '" + of_model->name +
+           "' is of `kiln init-model` alone: make the network with it, and give its folder as the "
+           "channel 'model'.");
     const bool of_network = of_model != nullptr && !same_name(name, kSeed);
     Words& words = of_network ? network_words_ : train_words_;
     if (of_train != nullptr) words.push_back("--" + of_train->name + "=" + text);
@@ -117,16 +123,6 @@ class Translation {
     of_network_ = name;
     model_words_.push_back("--" + of_model->name + "=" + text);
     says_pretrained_ = says_pretrained_ || of_train == nullptr;
-  }
-
-  // Of the options that only init-model has, a job without the channel `model` can obey none but
-  // `pretrained`, which says the same as `weights`.
-  void refuse_of_init_model(const Option& option, const std::string& text) const {
-    if (!option.default_text.empty() && option.same_value(option, text, option.default_text))
-      return;
-    fail("The hyperparameter '" + option.name +
-         "' is of `kiln init-model` alone: make the network with it, and give its folder as the "
-         "channel 'model'.");
   }
 
   [[noreturn]] void refuse_unknown(const std::string& name) const {
@@ -228,10 +224,13 @@ class Translation {
     train_words_.push_back("--" + option + "=" + folder_of_channel(used).string() +
                            (is_stream ? "_{epoch}" : ""));
     has_images_ = has_images_ && !found.empty();
-    if (found.empty())
+    if (found.empty()) {
+      Words channels;
+      for (const auto& [name, channel] : tree_.channels) channels.push_back("'" + name + "'");
       fail("The job has no channel '" + names.front() + "', which provides --" + option +
-           ": add it (also accepted: " + join_choices({names.begin() + 1, names.end()}) + "). " +
-           channels_of_the_job());
+           ": add it (also accepted: " + join_choices({names.begin() + 1, names.end()}) +
+           "). It has " + (channels.empty() ? "none" : joined(channels, ", ")) + ".");
+    }
     used_.insert(found.begin(), found.end());
     for (const std::string& name : Words(found.begin() + 1, found.end()))
       warnings_.push_back("The channel '" + name + "' is ignored: --" + option +
@@ -240,32 +239,21 @@ class Translation {
     if (!is_stream) require_files(used);
   }
 
-  std::string channels_of_the_job() const {
-    std::string names;
-    for (const auto& [name, channel] : tree_.channels)
-      names += (names.empty() ? "'" : ", '") + name + "'";
-    return names.empty() ? "It has none." : "It has " + names + ".";
-  }
-
-  void check_model_channel() const {
-    require_files("model");
-    if (is_in_parts("model"))
-      fail(
-          "The channel 'model' is sharded across the hosts (ShardedByS3Key), but each host needs "
-          "the complete model: use FullyReplicated.");
-    if (!of_network_.empty())
-      fail("The hyperparameter '" + of_network_ +
-           "' describes a new network, but the channel 'model' already provides one: remove one of "
-           "them.");
-  }
-
   // The channel `model` may hold a network made by init-model, or the output of an earlier job,
   // packed or not.
   void add_model() {
     if (tree_.channels.contains("model")) {
       used_.insert("model");
       train_words_.push_back("--untrained-model-path=" + folder_of_channel("model").string());
-      check_model_channel();
+      require_files("model");
+      if (is_in_parts("model"))
+        fail(
+            "The channel 'model' is sharded across the hosts (ShardedByS3Key), but each host needs "
+            "the complete model: use FullyReplicated.");
+      if (!of_network_.empty())
+        fail("The hyperparameter '" + of_network_ +
+             "' describes a new network, but the channel 'model' already provides one: remove "
+             "one of them.");
       return;
     }
     train_words_.insert(train_words_.end(), network_words_.begin(), network_words_.end());
@@ -273,7 +261,11 @@ class Translation {
     given.insert(given.end(), own_.begin(), own_.end());
     if (parse_arguments(init_model_, model_words_).has("model-name") ||
         parse_arguments(train_, given).has("model-name")) {
-      check_pretrained();
+      if (!says_pretrained_) return;
+      // The hyperparameters that only init-model has.
+      Words words = model_words_;
+      words.push_back("--untrained-model-path=" + (folder_ / "model").string());
+      of_model_ = parse_command_line(words).problems;
       return;
     }
     // So that it is not also reported as missing.
@@ -283,14 +275,6 @@ class Translation {
       fail(
           "There is no model to train: add the channel 'model', or the hyperparameter "
           "'model-name', such as resnet50.");
-  }
-
-  // Checks the hyperparameters that only init-model has.
-  void check_pretrained() {
-    if (!says_pretrained_) return;
-    Words words = model_words_;
-    words.push_back("--untrained-model-path=" + (folder_ / "model").string());
-    of_model_ = parse_command_line(words).problems;
   }
 
   // Whether a hyperparameter, an argument or the ssh key is a file of the channel.
@@ -323,13 +307,6 @@ class Translation {
     train_words_.insert(std::ranges::find(train_words_, "--"), word);
   }
 
-  void add_parameter_server() {
-    const std::string& text = tree_.parameter_server;
-    if (text.empty()) return;
-    if (boolean_value({}, text, kParameterServer) && !given_to_train().has("exchange"))
-      add_option("--exchange=parameter-server");
-  }
-
   // Sets --shard-by if images are sharded across the hosts, or if each host has all images of a
   // stream or of its ranks' channels. Other replicated training images with sharded validation
   // images are not supported.
@@ -351,14 +328,6 @@ class Translation {
     add_option(in_parts_.size() == 1 ? "--shard-by=train" : "--shard-by=none");
   }
 
-  // SageMaker creates this folder for jobs with a CheckpointConfig, and restores its contents when
-  // a spot job restarts.
-  void add_checkpoints(const Given& given) {
-    const std::filesystem::path checkpoints = folder_ / "checkpoints";
-    if (!given.has("checkpoint-path") && is_folder(checkpoints))
-      add_option("--checkpoint-path=" + checkpoints.string());
-  }
-
   // Returns the options that the job passes to train, including those in its --config file.
   Given given_to_train() const {
     Given given = parse_arguments(train_, train_words_);
@@ -366,22 +335,29 @@ class Translation {
     return given;
   }
 
-  void refuse_ranks_of_several_hosts(const Given& given) const {
-    if (tree_.hosts.size() > 1 && given.has("ranks"))
-      fail("'ranks' is the number of processes on a single host, but this job has " +
-           std::to_string(tree_.hosts.size()) + " hosts: set the number per host as " +
-           kRanksPerHost + " instead.");
-  }
-
   SageMakerJob job() {
     train_words_.insert(train_words_.end(), own_.begin(), own_.end());
-    problems_.collect([&] { add_parameter_server(); });
+    problems_.collect([&] {
+      const std::string& text = tree_.parameter_server;
+      if (!text.empty() && boolean_value({}, text, kParameterServer) &&
+          !given_to_train().has("exchange"))
+        add_option("--exchange=parameter-server");
+    });
     const Given given = given_to_train();
     problems_.collect([&] { add_sharding(given); });
-    problems_.collect([&] { refuse_ranks_of_several_hosts(given); });
+    problems_.collect([&] {
+      if (tree_.hosts.size() > 1 && given.has("ranks"))
+        fail("'ranks' is the number of processes on a single host, but this job has " +
+             std::to_string(tree_.hosts.size()) + " hosts: set the number per host as " +
+             kRanksPerHost + " instead.");
+    });
     add_option("--trained-model-path=" + (folder_ / "model").string());
     if (!given.has("log-path")) add_option("--log-path=" + (folder_ / "output/data/logs").string());
-    add_checkpoints(given);
+    // SageMaker creates this folder for jobs with a CheckpointConfig, and restores its contents
+    // when a spot job restarts.
+    const std::filesystem::path checkpoints = folder_ / "checkpoints";
+    if (!given.has("checkpoint-path") && is_folder(checkpoints))
+      add_option("--checkpoint-path=" + checkpoints.string());
     if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && !given.has("ranks"))
       add_option("--ranks=" + std::to_string(ranks_per_host_));
     SageMakerJob job{.hosts = tree_.hosts,
@@ -390,14 +366,10 @@ class Translation {
                      .mpi = mpi_,
                      .warnings = warnings_};
     if (problems_.empty()) job.command = with_launch();
-    check_command(job);
-    return job;
-  }
-
-  // Parses the resulting command, whose faults are reported together with those of the job.
-  void check_command(SageMakerJob& job) const {
+    // The faults of the resulting command are reported together with those of the job.
     job.invocation = parse_command_line(problems_.empty() ? job.command : train_words_);
     job.invocation.problems = merged({problems_, of_model_, job.invocation.problems});
+    return job;
   }
 
   Words with_launch() const {

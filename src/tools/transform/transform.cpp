@@ -1,6 +1,6 @@
-#include <map>
-#include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -18,51 +18,25 @@
 namespace kiln {
 namespace {
 
-// Transforms single images, on any number of threads.
-class ImageChanger {
- public:
-  ImageChanger(const Dataset& set, const TransformChain& chain, const TransformApplyConfig& config)
-      : set_(set), chain_(chain), config_(config) {}
-
-  // The PNG file of image `i`. Throws Error kInvalidDataset.
-  std::string contents(std::size_t i) {
-    try {
-      std::string bytes;
-      read_image_bytes(set_, i, bytes);
-      DecodedImage decoded = decode_image(bytes, set_.exif);
-      if (!decoded.damage.empty()) {
-        const std::scoped_lock lock(mutex_);
-        damaged_.emplace(i, set_.samples.file_name(i));
-      }
-      WorkImage memory;
-      chain_.apply(decoded.image, key_of(i), memory);
-      return encode_png(decoded.image);
-    } catch (const ImageFault& fault) {
-      set_.fail("'" + std::string(set_.samples.file_name(i)) + "' cannot be transformed: " +
-                fault.what() + ". Fix the file or remove it, or change the transformation.");
-    }
+// The PNG file of image `i`; sets damaged[i] if it is. Throws Error kInvalidDataset. An image must
+// look the same to everyone who reads it for inference, so it uses a fixed key there.
+std::string changed_image(const Dataset& set, const TransformChain& chain,
+                          const TransformApplyConfig& config, std::size_t i,
+                          std::vector<char>& damaged) {
+  try {
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    DecodedImage decoded = decode_image(bytes, set.exif);
+    damaged[i] = decoded.damage.empty() ? 0 : 1;
+    WorkImage memory;
+    const DrawKey key = {.seed = static_cast<std::uint64_t>(config.random_seed), .image = i};
+    chain.apply(decoded.image, config.for_inference ? kInferenceKey : key, memory);
+    return encode_png(decoded.image);
+  } catch (const ImageFault& fault) {
+    set.fail("'" + std::string(set.samples.file_name(i)) + "' cannot be transformed: " +
+             fault.what() + ". Fix the file or remove it, or change the transformation.");
   }
-
-  // The names of damaged images, in list order.
-  std::vector<std::string> damaged() const {
-    std::vector<std::string> names;
-    for (const auto& [i, name] : damaged_) names.push_back(name);
-    return names;
-  }
-
- private:
-  // An image must look the same to everyone who reads it for inference, so it uses a fixed key.
-  DrawKey key_of(std::size_t i) const {
-    if (config_.for_inference) return kInferenceKey;
-    return {.seed = static_cast<std::uint64_t>(config_.random_seed), .image = i};
-  }
-
-  const Dataset& set_;
-  const TransformChain& chain_;
-  const TransformApplyConfig& config_;
-  std::mutex mutex_;
-  std::map<std::size_t, std::string> damaged_;
-};
+}
 
 }  // namespace
 
@@ -95,8 +69,7 @@ int run(const TransformApplyConfig& config, Process& process) {
       [&] { folder.emplace(take_image_output(config.output_path, config.image_path)); });
   problems.throw_if_any();
   report_unused(config.records, set);
-  for (const std::string& note : set.notes) log.warning(note);
-  warn_of_lost_columns(set, log);
+  warn_of_notes(set, log);
   if (config.for_inference) {
     chain = chain.for_inference();
     if (chain.is_random())
@@ -106,16 +79,22 @@ int run(const TransformApplyConfig& config, Process& process) {
   }
   log.info("Found " + plural(set.samples.size(), "image", "images") + " (" + describe(set.kind) +
            " '" + set.root.string() + "'). Operations: " + chain.summary() + ".");
-  ImageChanger changer(set, chain, config);
+  std::vector<char> is_damaged(set.samples.size(), 0);
   ScoringProgress progress(static_cast<long long>(set.samples.size()), log);
-  write_changed_images(
-      set, *std::move(folder),
-      {.extension = ".png",
-       .contents = [&](std::size_t i) { return changer.contents(i); },
-       .num_threads = config.loader_threads > 0 ? config.loader_threads : usable_cpus(),
-       .tell = [&](std::size_t done) { progress.show(static_cast<long long>(done)); }});
+  ImageDirectoryOutput output(
+      set,
+      ChangedImages{
+          .contents =
+              [&](std::size_t i) { return changed_image(set, chain, config, i, is_damaged); },
+          .num_threads = config.loader_threads > 0 ? config.loader_threads : usable_cpus(),
+          .tell = [&](std::size_t done) { progress.show(static_cast<long long>(done)); }},
+      *std::move(folder));
+  output.put_in_place();
+  std::vector<std::string> damaged;
+  for (std::size_t i = 0; i < is_damaged.size(); ++i)
+    if (is_damaged[i] != 0) damaged.emplace_back(set.samples.file_name(i));
   constexpr std::size_t kNamed = 10;
-  if (const std::vector<std::string> damaged = changer.damaged(); !damaged.empty())
+  if (!damaged.empty())
     log.warning(plural(std::ssize(damaged), "damaged image was", "damaged images were") +
                 " partly decoded: " + quoted_names(damaged, kNamed) + ".");
   log.info("Wrote the ImageDirectory '" + config.output_path + "'.");

@@ -33,7 +33,6 @@ class Silence {
  public:
   explicit Silence(const RunRecord& run)
       : before_(run.start.time == 0 ? 0 : unix_seconds() - last_time(run)) {}
-  void heard() { *this = Silence({}); }
   double seconds() const { return before_ + since_.seconds(); }
 
  private:
@@ -46,10 +45,21 @@ class Watcher {
  public:
   explicit Watcher(Log& log) : log_(log), console_(make_console(log, {})) {}
 
-  void tell(const RunRecord& run, double quiet) {
+  void report(const RunRecord& run, double quiet) {
     if (run.start.time != shown_start_) show_start(run.start);
-    if (run.start.num_epochs != shown_length_) show_length(run.start);
-    if (run.interruptions.size() > shown_interruptions_) show_interruption(run);
+    if (run.start.num_epochs != shown_length_) {  // it has been decided in the meantime
+      shown_length_ = run.start.num_epochs;
+      for (const auto& [label, text] : run.start.plan)
+        if (label == kTimeLimitLabel)
+          console_->planned({.num_epochs = shown_length_, .reason = text});
+    }
+    if (run.interruptions.size() > shown_interruptions_) {
+      // The record was truncated, so the epochs that follow are shown again.
+      shown_interruptions_ = run.interruptions.size();
+      shown_epochs_ = std::min(shown_epochs_, run.epochs.size());
+      shown_warnings_ = std::min(shown_warnings_, run.warnings.size());
+      log_.info("resumed at " + resume_text(run.interruptions.back()));
+    }
     for (; shown_warnings_ < run.warnings.size(); ++shown_warnings_)
       log_.info("warning: " + run.warnings[shown_warnings_]);
     for (; shown_epochs_ < run.epochs.size(); ++shown_epochs_)
@@ -71,22 +81,6 @@ class Watcher {
     shown_length_ = start.num_epochs;
     log_.info(run_title(start) + ", " + plural(start.num_epochs, "epoch", "epochs"));
     console_->start(start);
-  }
-
-  // The number of epochs has been decided in the meantime.
-  void show_length(const RunStart& start) {
-    shown_length_ = start.num_epochs;
-    for (const auto& [label, text] : start.plan)
-      if (label == kTimeLimitLabel)
-        console_->planned({.num_epochs = shown_length_, .reason = text});
-  }
-
-  // The record was truncated, so the epochs that follow are shown again.
-  void show_interruption(const RunRecord& run) {
-    shown_interruptions_ = run.interruptions.size();
-    shown_epochs_ = std::min(shown_epochs_, run.epochs.size());
-    shown_warnings_ = std::min(shown_warnings_, run.warnings.size());
-    log_.info("resumed at " + resume_text(run.interruptions.back()));
   }
 
   // The record of a long run has a step every few minutes.
@@ -170,13 +164,13 @@ void follow(RunFollower& follower, const fs::path& record, Watcher& watcher) {
   Writer writer = Writer::kUnknown;
   for (int look = 0; run.end.status == RunStatus::kRunning && stop_signal() == 0; ++look) {
     if (follower.has_begun()) {
-      watcher.tell(run, silence.seconds());
+      watcher.report(run, silence.seconds());
       if (look % kLooksPerLock == 0) writer = writer_of(run, record);
     }
     // Must come after looking for the writer, whose last act may have been to end the record.
     if (follower.read_news()) {
       writer = Writer::kUnknown;
-      silence.heard();
+      silence = Silence({});
     } else if (follower.has_begun()) {
       require_life(run, writer, record, silence.seconds());
     }
@@ -195,7 +189,7 @@ int run(const WatchConfig& config, Process& process) {
   follower.read_news();
   if (!follower.has_begun()) log.info("waiting for a run that writes '" + record.string() + "'");
   follow(follower, record, watcher);
-  if (follower.has_begun()) watcher.tell(follower.run(), /*quiet=*/0);
+  if (follower.has_begun()) watcher.report(follower.run(), /*quiet=*/0);
   watcher.log_end(follower.run());
   if (const int signal = stop_signal(); signal != 0) return 128 + signal;
   return follower.run().end.status == RunStatus::kFailed

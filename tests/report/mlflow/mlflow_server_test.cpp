@@ -33,7 +33,7 @@ TEST(MlflowText, ALoginThatBreaksTheUrlIsRefusedAndNotShown) {
     EXPECT_EQ(text.find("WORD"), std::string::npos) << text;
   }
   EXPECT_EQ(url_of("http://us:pa%2FWORD@127.0.0.1:5000"), "us|pa/WORD|http://127.0.0.1:5000");
-  EXPECT_EQ(url_path_encoded("7/my exp/é%20x"), "7/my%20exp/%C3%A9%20x");
+  EXPECT_EQ(url_encoded("7/my exp/é%20x", kPathSigns), "7/my%20exp/%C3%A9%20x");
 }
 
 TEST(MlflowText, FindsTheServer) {

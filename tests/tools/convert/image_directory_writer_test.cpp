@@ -62,8 +62,7 @@ class WriterTest : public testing::Test {
 
 // The bytes of an image and its place, in place of the image.
 ChangedImages numbered(const Dataset& set) {
-  return {.extension = ".png",
-          .contents =
+  return {.contents =
               [&set](std::size_t i) {
                 return std::to_string(i) + std::string(set.samples.file_name(i));
               },
@@ -85,7 +84,7 @@ TEST(ChangedImagesTest, KeepWhatTheListSays) {
   input.put("top.jpeg", "y");
   const Dataset set = read_dataset(input.path(), "Input dataset");
   const fs::path folder = output.path() / "out";
-  write_changed_images(set, take_image_output(folder, input.path()), numbered(set));
+  ImageDirectoryOutput(set, numbered(set), take_image_output(folder, input.path())).put_in_place();
   EXPECT_EQ(files_in(folder),
             (std::vector<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
                                       "image/a.b.png", "images.lst", "top.png"}));
@@ -107,13 +106,14 @@ TEST(ChangedImagesTest, RefuseTwoOfOneName) {
   const ScratchFolder input, output;
   input.put("cat/a.jpg", test::encode_jpeg(test::noise(2, 3)));
   const Dataset folders = read_dataset(input.path(), "Input dataset");
-  write_changed_images(folders, take_image_output(output.path() / "out", input.path()),
-                       numbered(folders));
+  ImageDirectoryOutput(folders, numbered(folders),
+                       take_image_output(output.path() / "out", input.path()))
+      .put_in_place();
   EXPECT_TRUE(fs::exists(output.path() / "out/image/0_0.png"));
   Dataset listed = read_dataset(output.path() / "out", "Input dataset");
   listed.samples.push_back({.file_name = "image/0_0.webp", .label = 0, .id = 1, .size = {}});
   const Error error = error_of([&] {
-    write_changed_images(listed, OutputFolder(output.path() / "other"), numbered(listed));
+    ImageDirectoryOutput(listed, numbered(listed), OutputFolder(output.path() / "other"));
   });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
   EXPECT_NE(error.message().find("would both become 'image/0_0.png'"), std::string::npos);

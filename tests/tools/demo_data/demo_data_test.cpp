@@ -42,7 +42,7 @@ TEST(DemoShapes, TheShapeCoversMuchOfTheImage) {
 TEST(DemoWriter, WritesClassFoldersOfJpegAndPng) {
   const ScratchFolder scratch;
   const DemoCounts counts = write_demo_data(
-      scratch / "demo", {.num_images = 31, .num_classes = 3, .size = 16, .seed = 1});
+      {.output_path = scratch / "demo", .images = 31, .classes = 3, .size = 16, .random_seed = 1});
   EXPECT_EQ(counts.train + counts.valid, 31);
   const Dataset train = read_labeled_dataset(scratch / "demo/train", "Training dataset");
   const Dataset valid = read_labeled_dataset(scratch / "demo/val", "Validation dataset");
@@ -56,7 +56,8 @@ TEST(DemoWriter, WritesClassFoldersOfJpegAndPng) {
 
 TEST(DemoWriter, EveryClassHasTrainingAndValidationImages) {
   const ScratchFolder scratch;
-  write_demo_data(scratch / "demo", {.num_images = 1, .num_classes = 10, .size = 8, .seed = 1});
+  write_demo_data(
+      {.output_path = scratch / "demo", .images = 1, .classes = 10, .size = 8, .random_seed = 1});
   EXPECT_EQ(read_dataset(scratch / "demo/train", "x").classes.size(), 10U);
   EXPECT_EQ(read_dataset(scratch / "demo/val", "x").classes.size(), 10U);
 }
@@ -64,7 +65,7 @@ TEST(DemoWriter, EveryClassHasTrainingAndValidationImages) {
 TEST(DemoWriter, AFolderThatIsNotEmptyIsRefused) {
   const ScratchFolder scratch;
   scratch.put("notes.txt", "keep");
-  const Error error = error_of([&] { write_demo_data(scratch.path(), {}); });
+  const Error error = error_of([&] { write_demo_data({.output_path = scratch.path()}); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedToWriteOutputs);
   EXPECT_NE(error.message().find("'notes.txt'"), std::string::npos);
 }

@@ -152,7 +152,7 @@ TEST(MpirunJob, RanksGetRequestsForCheckpointsAndGoOn) {
   OutputSplitter splitter([&](const OutputLine& line) {
     ready += line.text == "ready" ? 1 : 0;
     on += line.text == "on" ? 1 : 0;
-    if (line.text == "ready" && ready == 2) process.send_checkpoint_request();
+    if (line.text == "ready" && ready == 2) process.send(SIGUSR2);
   });
   feed_all(splitter, process.output());
   while (!process.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -103,7 +103,7 @@ TEST(SupervisedProcess, PassesTheStopOn) {
   SupervisedProcess process(
       shell("trap 'echo stopped; exit 3' USR1; echo ready; while :; do sleep 0.05; done"));
   EXPECT_EQ(read_from(process.output(), true), "ready\n");
-  process.send_stop();
+  process.send(SIGUSR1);
   EXPECT_EQ(read_from(process.output()), "stopped\n");
   EXPECT_EQ(end_of(process), 3);
 }
@@ -115,10 +115,10 @@ TEST(SupervisedProcess, PassesRequestsForCheckpointsOnAndLives) {
                              {}});
   EXPECT_EQ(read_from(process.output(), true), "ready\n");
   for (int i = 0; i < 2; ++i) {
-    process.send_checkpoint_request();
+    process.send(SIGUSR2);
     EXPECT_EQ(read_from(process.output(), true), "asked\n");
   }
-  process.send_stop();
+  process.send(SIGUSR1);
   EXPECT_EQ(end_of(process), 3);
 }
 
