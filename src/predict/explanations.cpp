@@ -82,7 +82,7 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
           (part.empty() && std::find(parts.begin(), parts.end(), name) != parts.end()))
         continue;
       const bool is_known = is_ours && (name == kTableName || (std::regex_match(name, kPicture) &&
-                                                              is_file(folder / part / name)));
+                                                               is_file(folder / part / name)));
       if (!is_known)
         throw Error(ErrorCode::kFailedToWriteOutputs, "--explain " + quoted_path(folder) +
                                                           " holds other files ('" +

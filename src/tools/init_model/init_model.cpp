@@ -25,14 +25,6 @@
 namespace kiln {
 namespace {
 
-// The weights to start from, if any are given.
-std::optional<WeightSource> read_source(const InitModelConfig& config, Log& log) {
-  if (config.weights.empty()) return std::nullopt;
-  return read_weight_source(
-      resolve_weights(config.weights, config.weights_sha256, config.model_name, log),
-      config.model_name);
-}
-
 // A model keeps its classes. Without names of classes, no dataset gives any yet, so the network has
 // ImageNet's 1000 outputs.
 ModelSpec spec_of(const InitModelConfig& config, const std::optional<WeightSource>& source) {
@@ -80,7 +72,11 @@ int run(const InitModelConfig& config, Process& process) {
   if (is_url(config.weights) || names_torchvision(config.weights))
     take_output();  // before a download, which may take long
   problems.collect([&] {
-    std::optional<WeightSource> source = read_source(config, process.log);
+    std::optional<WeightSource> source;
+    if (!config.weights.empty())
+      source = read_weight_source(
+          resolve_weights(config.weights, config.weights_sha256, config.model_name, process.log),
+          config.model_name);
     spec = spec_of(config, source);
     model = make_image_model({.model_name = config.model_name,
                               .num_classes = spec.num_classes.value_or(ModelOptions().num_classes),

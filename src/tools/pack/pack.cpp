@@ -258,10 +258,18 @@ class ShardWriter {
 
   void add(std::size_t position, const PackedImage& image) {
     const std::uint32_t i = plan_.order[position];
-    check_size(i, image);
+    if (image.bytes.size() > max_image_bytes(plan_.format))
+      set_.fail("'" + std::string(set_.samples.file_name(i)) +
+                "' is too large for a record of this format. Give --short-side to make images "
+                "smaller, or another --format.");
     const std::string record = record_of(position, image);
     if (is_open_ && is_shard_full(position, record.size())) end_shard();
-    if (!is_open_) begin_shard();
+    if (!std::exchange(is_open_, true)) {
+      // Names are such that the shards, sorted by name, hold the images in order.
+      stem_ = plan_.name + formatted("-%06zu", shards_.size());
+      shards_.emplace_back(folder_ / (stem_ + extension_of(plan_.format)));
+      shard_bytes_ = 0;
+    }
     if (plan_.format == ShardFormat::kRecordIo)
       index_ += std::to_string(position) + "\t" + std::to_string(shard_bytes_) + "\n";
     shards_.back().write(record);
@@ -289,21 +297,6 @@ class ShardWriter {
            tar_member(key + ".cls", formatted("%0*d", label_digits_, label));
   }
 
-  void check_size(std::uint32_t i, const PackedImage& image) const {
-    if (image.bytes.size() <= max_image_bytes(plan_.format)) return;
-    set_.fail("'" + std::string(set_.samples.file_name(i)) +
-              "' is too large for a record of this format. Give --short-side to make images "
-              "smaller, or another --format.");
-  }
-
-  // Names are such that the shards, sorted by name, hold the images in order.
-  void begin_shard() {
-    stem_ = plan_.name + formatted("-%06zu", shards_.size());
-    shards_.emplace_back(folder_ / (stem_ + extension_of(plan_.format)));
-    shard_bytes_ = 0;
-    is_open_ = true;
-  }
-
   void end_shard() {
     if (plan_.format == ShardFormat::kTar) shards_.back().write(tar_end());
     if (finishing_.valid()) finishing_.get();
@@ -328,14 +321,6 @@ class ShardWriter {
   PackedShards packed_;
 };
 
-void refuse_class_names(const Dataset& set) {
-  for (std::size_t id = 0; id < set.classes.size(); ++id) {
-    const std::string fault = fault_of_class_line(set.classes[id], id == 0);
-    if (fault.empty()) continue;
-    set.fail("the class name '" + set.classes[id] + "' " + fault + ". Rename it.");
-  }
-}
-
 }  // namespace
 
 OutputFolder take_shard_output(const fs::path& path, const fs::path& input) {
@@ -347,7 +332,9 @@ OutputFolder take_shard_output(const fs::path& path, const fs::path& input) {
 }
 
 PackedShards write_shards(Dataset& set, ShardPlan plan, const OutputFolder& folder) {
-  refuse_class_names(set);
+  for (std::size_t id = 0; id < set.classes.size(); ++id)
+    if (const std::string fault = fault_of_class_line(set.classes[id], id == 0); !fault.empty())
+      set.fail("the class name '" + set.classes[id] + "' " + fault + ". Rename it.");
   set.samples.keep_hashes();
   std::vector<DurableFile> files;
   PackedShards packed = ShardWriter(set, std::move(plan), folder.path()).run(files);

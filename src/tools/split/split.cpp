@@ -15,15 +15,6 @@
 namespace kiln {
 namespace {
 
-PartsRequest request_of(const SplitImagesConfig& config) {
-  return {.names = config.part_names,
-          .fractions = config.fractions,
-          .by_class = config.stratify,
-          .group_by = config.group_by,
-          .keep_duplicates_together = config.keep_duplicates_together,
-          .seed = static_cast<std::uint64_t>(config.random_seed)};
-}
-
 // An image that could be decoded has a hash. If there are too many images, none are decoded here.
 void warn_of_undecodable(const Dataset& set, Log& log) {
   if (set.samples.size() > kMaxDecodedImages) return;
@@ -83,7 +74,12 @@ void write_parts(const PartedDataset& split, std::vector<OutputFolder> folders, 
 int run(const SplitImagesConfig& config, Process& process) {
   Log& log = process.log;
   if (config.check_leaks) log.use_standard_error();
-  const PartsRequest request = request_of(config);
+  const PartsRequest request{.names = config.part_names,
+                             .fractions = config.fractions,
+                             .by_class = config.stratify,
+                             .group_by = config.group_by,
+                             .keep_duplicates_together = config.keep_duplicates_together,
+                             .seed = static_cast<std::uint64_t>(config.random_seed)};
   Dataset set;
   Problems problems;
   problems.collect([&] {

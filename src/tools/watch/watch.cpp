@@ -48,8 +48,19 @@ class Watcher {
 
   void tell(const RunRecord& run, double quiet) {
     if (run.start.time != shown_start_) show_start(run.start);
-    if (run.start.num_epochs != shown_length_) show_length(run.start);
-    if (run.interruptions.size() > shown_interruptions_) show_interruption(run);
+    if (run.start.num_epochs != shown_length_) {  // it has been decided in the meantime
+      shown_length_ = run.start.num_epochs;
+      for (const auto& [label, text] : run.start.plan)
+        if (label == kTimeLimitLabel)
+          console_->planned({.num_epochs = shown_length_, .reason = text});
+    }
+    if (run.interruptions.size() > shown_interruptions_) {
+      // The record was truncated, so the epochs that follow are shown again.
+      shown_interruptions_ = run.interruptions.size();
+      shown_epochs_ = std::min(shown_epochs_, run.epochs.size());
+      shown_warnings_ = std::min(shown_warnings_, run.warnings.size());
+      log_.info("resumed at " + resume_text(run.interruptions.back()));
+    }
     for (; shown_warnings_ < run.warnings.size(); ++shown_warnings_)
       log_.info("warning: " + run.warnings[shown_warnings_]);
     for (; shown_epochs_ < run.epochs.size(); ++shown_epochs_)
@@ -71,22 +82,6 @@ class Watcher {
     shown_length_ = start.num_epochs;
     log_.info(run_title(start) + ", " + plural(start.num_epochs, "epoch", "epochs"));
     console_->start(start);
-  }
-
-  // The number of epochs has been decided in the meantime.
-  void show_length(const RunStart& start) {
-    shown_length_ = start.num_epochs;
-    for (const auto& [label, text] : start.plan)
-      if (label == kTimeLimitLabel)
-        console_->planned({.num_epochs = shown_length_, .reason = text});
-  }
-
-  // The record was truncated, so the epochs that follow are shown again.
-  void show_interruption(const RunRecord& run) {
-    shown_interruptions_ = run.interruptions.size();
-    shown_epochs_ = std::min(shown_epochs_, run.epochs.size());
-    shown_warnings_ = std::min(shown_warnings_, run.warnings.size());
-    log_.info("resumed at " + resume_text(run.interruptions.back()));
   }
 
   // The record of a long run has a step every few minutes.
