@@ -1,10 +1,11 @@
 #include "predict/answer_rule.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/topk.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -22,19 +23,21 @@ Error unreached(double answer_at) {
 
 class OneLabel final : public AnswerRule {
  public:
-  explicit OneLabel(Calibration calibration) : calibration_(std::move(calibration)) {}
+  explicit OneLabel(Calibration calibration)
+      : AnswerRule(false, {"top-1 accuracy", "a label", "image", "images",
+                           ": an image of something else gets one of them."}),
+        calibration_(std::move(calibration)) {}
 
-  const Words& words() const override {
-    static constexpr Words kWords{"top-1 accuracy", "a label", "image", "images",
-                                  ": an image of something else gets one of them."};
-    return kWords;
-  }
-  at::Tensor probabilities(const at::Tensor& logits, bool is_raw) const override {
-    return (logits / (is_raw ? 1 : calibration_.temperature)).softmax(1);
-  }
   std::vector<double> thresholds(std::optional<double> min_confidence,
                                  std::optional<double> answer_at) const override {
-    return {answer_threshold(min_confidence, answer_at, calibration_)};
+    // Rounded to float, like the confidences that users read in the output and pass back here.
+    if (!answer_at) return {static_cast<float>(min_confidence.value_or(0))};
+    if (const auto rate = answer_rate_for(calibration_, *answer_at)) return {rate->threshold};
+    if (!calibration_.answers.empty()) throw unreached(*answer_at);
+    throw Error(ErrorCode::kUserError,
+                formatted("--answer-at %g%%: the model has no record of its validation accuracy "
+                          "(calibration.json). Use --min-confidence.",
+                          100 * *answer_at));
   }
   void log_answers(double, const std::vector<double>& thresholds, Log& log) const override {
     const AnswerRate rate = answer_rate(calibration_, thresholds[0]);
@@ -45,41 +48,26 @@ class OneLabel final : public AnswerRule {
         thresholds[0], 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
         100 * interval.high));
   }
+
+ private:
+  at::Tensor probabilities(const at::Tensor& logits, bool is_raw) const override {
+    return (logits / (is_raw ? 1 : calibration_.temperature)).softmax(1);
+  }
   void decide(const std::vector<double>& thresholds, std::span<const float> /*judged*/,
               Score& score) const override {
     score.is_unsure = score.best[0].confidence < thresholds[0];
   }
-  void fit_columns(ScoreColumns&) const override {}
-  void require_one_label(const std::string&) const override {}
 
-  OnnxAnswer onnx() const override {
-    return {at::scalar_tensor(calibration_.temperature, at::kFloat), "Softmax", {{"axis", 1}}};
-  }
-  std::string python_of_onnx() const override {
-    return "print(labels[probabilities[0].argmax()], probabilities[0].max())\n";
-  }
-  std::string python_of_torch() const override {
-    return "probabilities = (network(pixels[None])[0] / " +
-           formatted("%.9g", calibration_.temperature) +
-           ").softmax(0)\nprint(labels[probabilities.argmax()], probabilities.max().item())\n";
-  }
-
- private:
   const Calibration calibration_;
 };
 
 class SeveralLabels final : public AnswerRule {
  public:
-  explicit SeveralLabels(std::vector<LabelCalibration> labels) : labels_(std::move(labels)) {}
+  explicit SeveralLabels(std::vector<LabelCalibration> labels)
+      : AnswerRule(true, {"exact match", "labels", "label of an image", "labels of images",
+                          ", and predicts several for an image, or none."}),
+        labels_(std::move(labels)) {}
 
-  const Words& words() const override {
-    static constexpr Words kWords{"exact match", "labels", "label of an image", "labels of images",
-                                  ", and predicts several for an image, or none."};
-    return kWords;
-  }
-  at::Tensor probabilities(const at::Tensor& logits, bool is_raw) const override {
-    return (is_raw ? logits : logits / temperatures()).sigmoid();
-  }
   std::vector<double> thresholds(std::optional<double> min_confidence,
                                  std::optional<double> answer_at) const override {
     std::vector<double> thresholds;
@@ -101,6 +89,15 @@ class SeveralLabels final : public AnswerRule {
                        thresholds.size(), 100 * answer_at,
                        never > 0 ? "; the others are never predicted" : ""));
   }
+
+ private:
+  static constexpr double kNever = 2;  // above all probabilities
+
+  at::Tensor probabilities(const at::Tensor& logits, bool is_raw) const override {
+    std::vector<double> temperatures;
+    for (const LabelCalibration& label : labels_) temperatures.push_back(label.temperature);
+    return (is_raw ? logits : logits / at::tensor(temperatures, at::kFloat)).sigmoid();
+  }
   void decide(const std::vector<double>& thresholds, std::span<const float> judged,
               Score& score) const override {
     std::vector<RankedClass> chosen;
@@ -115,68 +112,60 @@ class SeveralLabels final : public AnswerRule {
     std::ranges::stable_sort(chosen, std::ranges::greater{}, &RankedClass::confidence);
     score.best = std::move(chosen);
   }
-  void fit_columns(ScoreColumns& columns) const override {
-    columns.top_k = 1;
-    columns.all_classes = true;
-    columns.guesses = false;
-    columns.unsure_text = "no label; the likeliest is ";
-  }
-  void require_one_label(const std::string& what) const override {
-    if (!what.empty())
-      throw Error(ErrorCode::kUserError,
-                  what + " needs a model of one label an image, but this one predicts several.");
-  }
-
-  OnnxAnswer onnx() const override { return {temperatures(), "Sigmoid", {}}; }
-  std::string python_of_onnx() const override {
-    return "classes = json.loads(session.get_modelmeta().custom_metadata_map[\"calibration\"])"
-           "[\"classes\"]\n"
-           "print([label for label, share, one in zip(labels, probabilities[0], classes) "
-           "if share >= one[1]])\n";
-  }
-  std::string python_of_torch() const override {
-    return "probabilities = (network(pixels[None])[0] / torch.tensor(" +
-           list_of(&LabelCalibration::temperature) +
-           ")).sigmoid()\nthresholds = " + list_of(&LabelCalibration::threshold) +
-           "\nprint([label for label, share, least in zip(labels, probabilities.tolist(), "
-           "thresholds) if share >= least])\n";
-  }
-
- private:
-  static constexpr double kNever = 2;  // above all probabilities
-
-  at::Tensor temperatures() const {
-    std::vector<double> values;
-    for (const LabelCalibration& label : labels_) values.push_back(label.temperature);
-    return at::tensor(values, at::kFloat);
-  }
-  std::string list_of(double LabelCalibration::*value) const {
-    std::vector<std::string> texts;
-    for (const LabelCalibration& label : labels_) texts.push_back(formatted("%.9g", label.*value));
-    return "[" + joined(texts, ", ") + "]";
-  }
 
   const std::vector<LabelCalibration> labels_;  // by class id
 };
 
 }  // namespace
 
+std::vector<Score> AnswerRule::answers(const at::Tensor& logits, const AnswerPlan& plan) const {
+  const at::Tensor written = probabilities(logits, plan.is_raw).contiguous();
+  const at::Tensor judged = plan.is_raw == plan.judges_raw
+                                ? written
+                                : probabilities(logits, plan.judges_raw).contiguous();
+  const auto [confidences, ids] = at::topk(written, plan.top_k, 1);
+  const auto row_of = [](const at::Tensor& all, std::size_t at) {
+    const auto num_classes = static_cast<std::size_t>(all.size(1));
+    return std::span(all.const_data_ptr<float>() + at * num_classes, num_classes);
+  };
+  std::vector<Score> scores(static_cast<std::size_t>(logits.size(0)));
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    Score& score = scores[i];
+    const std::size_t first = i * static_cast<std::size_t>(plan.top_k);
+    const float* confidence = confidences.const_data_ptr<float>() + first;
+    const std::int64_t* id = ids.const_data_ptr<std::int64_t>() + first;
+    if (!std::isfinite(confidence[0])) {
+      score.fault = kNoNumberFault;
+      continue;
+    }
+    for (int place = 0; place < plan.top_k; ++place)
+      score.best.push_back({static_cast<int>(id[place]), confidence[place]});
+    const std::span<const float> row = row_of(written, i);
+    if (plan.all_classes) score.probabilities.assign(row.begin(), row.end());
+    decide(plan.thresholds, row_of(judged, i), score);
+  }
+  return scores;
+}
+
+ScoreColumns AnswerRule::fitted(ScoreColumns columns) const {
+  if (!has_several_labels) return columns;
+  columns.top_k = 1;
+  columns.all_classes = true;
+  columns.guesses = false;
+  columns.unsure_text = "no label; the likeliest is ";
+  return columns;
+}
+
+void AnswerRule::require_one_label(const std::string& what) const {
+  if (has_several_labels && !what.empty())
+    throw Error(ErrorCode::kUserError,
+                what + " needs a model of one label an image, but this one predicts several.");
+}
+
 std::unique_ptr<const AnswerRule> rule_of(const ModelSpec& spec, const Calibration& calibration) {
   if (spec.task == TaskKind::kMultiLabel)
     return std::make_unique<SeveralLabels>(calibration.labels);
   return std::make_unique<OneLabel>(calibration);
-}
-
-double answer_threshold(std::optional<double> min_confidence, std::optional<double> answer_at,
-                        const Calibration& calibration) {
-  // Rounded to float, like the confidences that users read in the output and pass back here.
-  if (!answer_at) return static_cast<float>(min_confidence.value_or(0));
-  if (const auto rate = answer_rate_for(calibration, *answer_at)) return rate->threshold;
-  if (!calibration.answers.empty()) throw unreached(*answer_at);
-  throw Error(ErrorCode::kUserError,
-              formatted("--answer-at %g%%: the model has no record of its validation accuracy "
-                        "(calibration.json). Use --min-confidence.",
-                        100 * *answer_at));
 }
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <regex>
 #include <system_error>
 #include <utility>
 
@@ -23,9 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kListName = "explanations.csv";
-constexpr std::string_view kPartStem = "model-";  // prefix of a model's subfolder
-constexpr const char* kDigits = "0123456789";
+constexpr const char* kTableName = "explanations.csv";
 constexpr int kQuality = 90, kThumbnailQuality = 80;
 constexpr int kLongestSide = 96;  // of a thumbnail
 constexpr std::size_t kNumberDigits = 3, kMaxNameBytes = 100;
@@ -56,54 +55,47 @@ std::string header() {
   return csv_line({"path", "label", "confidence", "file"});
 }
 
-bool is_picture_name(const std::string& name) {
-  const std::size_t digits = name.find_first_not_of(kDigits);
-  return digits >= kNumberDigits && digits < name.size() && name[digits] == '-' &&
-         name.ends_with(".jpg");
-}
-
-bool is_part(const fs::path& folder, const std::string& name) {
-  std::error_code failure;
-  return name.size() > kPartStem.size() && name.starts_with(kPartStem) &&
-         name.find_first_not_of(kDigits, kPartStem.size()) == name.npos &&
-         fs::is_directory(fs::symlink_status(folder / name, failure));
-}
-
 // The places where explanations may be, relative to `folder`: itself and the models' subfolders.
 std::vector<fs::path> parts_of(const fs::path& folder) {
+  static const std::regex kPart("model-[0-9]+");
   std::vector<fs::path> parts{fs::path()};
   std::error_code failure;
   for (const std::string& name : names_in(folder, failure))
-    if (is_part(folder, name)) parts.emplace_back(name);
+    if (std::regex_match(name, kPart) &&
+        fs::is_directory(fs::symlink_status(folder / name, failure)))
+      parts.emplace_back(name);
   return parts;
 }
 
-// Adds to `files` everything that an earlier process wrote to a part of the folder. Throws Error
-// kFailedToWriteOutputs if it holds anything else.
-void find_earlier(const fs::path& folder, const fs::path& part, std::vector<fs::path>& files) {
-  const fs::path list = folder / part / kListName;
-  const bool is_ours = is_file(list) && first_bytes(list, header().size()) == header();
-  std::error_code failure;
-  for (const std::string& name : names_in(folder / part, failure)) {
-    if (is_ignored_name(name) || (part.empty() && is_part(folder, name))) continue;
-    const bool is_known =
-        is_ours && (name == kListName || (is_picture_name(name) && is_file(folder / part / name)));
-    if (!is_known)
-      throw Error(ErrorCode::kFailedToWriteOutputs,
-                  "--explain " + quoted_path(folder) + " holds other files ('" +
-                      printable((part / name).string()) + "'). Empty it or choose another folder.");
-    files.push_back(part / name);
-  }
-  if (failure) fail_to_write(folder / part, failure.value());
-}
-
+// Everything that an earlier process wrote. Throws Error kFailedToWriteOutputs if the folder holds
+// anything else.
 std::vector<fs::path> earlier_files(const fs::path& folder) {
+  static const std::regex kPicture("[0-9]{3,}-[\\s\\S]*\\.jpg");
   std::vector<fs::path> files;
-  for (const fs::path& part : parts_of(folder)) find_earlier(folder, part, files);
+  const std::vector<fs::path> parts = parts_of(folder);
+  for (const fs::path& part : parts) {
+    const fs::path list = folder / part / kTableName;
+    const bool is_ours = is_file(list) && first_bytes(list, header().size()) == header();
+    std::error_code failure;
+    for (const std::string& name : names_in(folder / part, failure)) {
+      if (is_ignored_name(name) ||
+          (part.empty() && std::find(parts.begin(), parts.end(), name) != parts.end()))
+        continue;
+      const bool is_known = is_ours && (name == kTableName || (std::regex_match(name, kPicture) &&
+                                                               is_file(folder / part / name)));
+      if (!is_known)
+        throw Error(ErrorCode::kFailedToWriteOutputs, "--explain " + quoted_path(folder) +
+                                                          " holds other files ('" +
+                                                          printable((part / name).string()) +
+                                                          "'). Empty it or choose another folder.");
+      files.push_back(part / name);
+    }
+    if (failure) fail_to_write(folder / part, failure.value());
+  }
   return files;
 }
 
-OutputFolder take(const fs::path& path) {
+OutputFolder opened(const fs::path& path) {
   OutputFolder folder(path);
   earlier_files(path);
   for (const fs::path& part : parts_of(path)) remove_leftovers(path / part);
@@ -177,15 +169,14 @@ std::string explanation_name(std::size_t number, std::string_view image) {
 }
 
 ExplanationFolder::ExplanationFolder(const fs::path& folder, std::size_t num_models)
-    : folder_(take(folder)), num_models_(num_models) {}
+    : folder_(opened(folder)), num_models_(num_models) {}
 
-Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
-                                 const TransformSpec& pixels, const Dataset& set,
-                                 const std::vector<Prediction>& answers) {
+Explained ExplanationFolder::add(Predictor& model, const TransformSpec& pixels, const Dataset& set,
+                                 const std::vector<Prediction>& answers, Log& log) {
   ++num_added_;
   fs::path folder = folder_.path();
   if (num_models_ > 1) {
-    folder /= std::string(kPartStem) + std::to_string(num_added_);
+    folder /= "model-" + std::to_string(num_added_);
     make_folders(folder);
   }
   Explained explained;
@@ -203,12 +194,10 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
       pipeline.write(bytes, pixels, {}, image.pixels.data());
       file = explanation_name(++num_pictures, path);
     } catch (const ImageFault& fault) {
-      explained.notes.push_back("No heat map for '" + path +
-                                "', which cannot be read again: " + fault.what());
+      log.warning("No heat map for '" + path + "', which cannot be read again: " + fault.what());
     }
     if (!file.empty()) {
-      const at::Tensor input = network_input(image, predictor.normalization()).to(device);
-      map = predictor.class_maps(input, {answer.predicted})[0];
+      map = model.map_of(network_input(image, model.normalization), answer.predicted);
       if (map.numel() > 1) {
         const Image shown = cut_out(with_heat_map(image, map), pipeline.picture());
         files_.push_back(complete_file(folder / file, encode_jpeg(shown, kQuality)));
@@ -220,15 +209,15 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
       }
     }
     explained.maps.push_back(map);
-    list += csv_line({path, predictor.labels()[static_cast<std::size_t>(answer.predicted)],
+    list += csv_line({path, model.directory.labels[static_cast<std::size_t>(answer.predicted)],
                       answer.confidence, file});
   }
   if (!has_places)
-    explained.notes.push_back(
-        formatted("No heat maps are drawn: for images of %dx%d pixels, the last feature map of %s "
-                  "has a single pixel.",
-                  pixels.output.width, pixels.output.height, predictor.spec().model_name.c_str()));
-  files_.push_back(complete_file(folder / kListName, list));
+    log.warning(formatted(
+        "No heat maps are drawn: for images of %dx%d pixels, the last feature map of %s "
+        "has a single pixel.",
+        pixels.output.width, pixels.output.height, model.directory.spec.model_name.c_str()));
+  files_.push_back(complete_file(folder / kTableName, list));
   return explained;
 }
 

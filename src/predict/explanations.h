@@ -3,7 +3,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Device.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -11,11 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/log.h"
 #include "base/output_folder.h"
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "data/transform/image_pipeline.h"
-#include "predict/inference.h"
+#include "predict/predictor.h"
 #include "record/training_record.h"
 #include "train/evaluation.h"
 
@@ -37,7 +37,6 @@ struct Explained {
   // longer be read or its map has a single pixel.
   std::vector<at::Tensor> maps;
   std::size_t num_drawn = 0;
-  std::vector<std::string> notes;  // sentences for warnings
 };
 
 // Holds the pictures, and explanations.csv with a row for each: path, label, confidence, file. With
@@ -50,10 +49,10 @@ class ExplanationFolder {
 
   // Draws answers (of images of `set`; their labels do not matter) of the next model, under
   // temporary names. Reads the images again, one at a time, and transforms them with `pixels`, as
-  // the model saw them, without padding. An image without a map gets a row without a file. Call
-  // once for each model.
-  Explained add(Predictor& predictor, const at::Device& device, const TransformSpec& pixels,
-                const Dataset& set, const std::vector<Prediction>& answers);
+  // the model saw them, without padding. An image without a map gets a row without a file, and the
+  // log says why. Call once for each model.
+  Explained add(Predictor& model, const TransformSpec& pixels, const Dataset& set,
+                const std::vector<Prediction>& answers, Log& log);
 
   // Replaces earlier explanations with everything that was added, all at once.
   void commit();

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "model/weights/starting_weights.h"
 #include "predict/explanations.h"
-#include "predict/inference.h"
+#include "predict/predictor.h"
 #include "record/run_json.h"
 #include "record/run_summary.h"
 #include "run/checkpoint/image_hashes.h"
@@ -88,12 +88,11 @@ std::vector<Prediction> answers_of(const Job& job, const std::vector<JudgedImage
 void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
   const OutputConfig& output = run.config.output;
   try {
-    const at::Device device = torch_device(run.machine.device);
-    Predictor predictor(output.trained_model_path, device, run.plan.precision.precision);
+    Predictor model(output.trained_model_path, torch_device(run.machine.device),
+                    run.plan.precision.precision);
     const std::vector<Prediction> answers = answers_of(run, wrong);
-    const Explained explained =
-        run.explanations->add(predictor, device, run.plan.pixels.valid, run.sources.valid, answers);
-    for (const std::string& note : explained.notes) run.console.warning(note);
+    const Explained explained = run.explanations->add(model, run.plan.pixels.valid,
+                                                      run.sources.valid, answers, run.console);
     run.explanations->commit();
     run.console.info("heat maps of " + plural(explained.num_drawn, "mistake", "mistakes") + ": '" +
                      output.explain + "'");

@@ -15,15 +15,9 @@ TEST(SeveralLabels, DecideByCalibratedProbabilitiesWhateverIsWritten) {
   spec.task = TaskKind::kMultiLabel;
   const auto rule = rule_of(spec, calibration);
   const at::Tensor logits = at::tensor({1.0F, 4.0F, 0.1F}).reshape({1, 3});
-  const auto row = [&](bool is_raw) {
-    const at::Tensor values = rule->probabilities(logits, is_raw);
-    return std::vector<float>(values.const_data_ptr<float>(), values.const_data_ptr<float>() + 3);
-  };
-  const std::vector<float> judged = row(/*is_raw=*/false);
   for (const bool is_raw : {false, true}) {
-    Score score;
-    score.probabilities = row(is_raw);
-    rule->decide(rule->thresholds({}, {}), judged, score);
+    const Score score = rule->answers(
+        logits, {.thresholds = rule->thresholds({}, {}), .all_classes = true, .is_raw = is_raw})[0];
     EXPECT_EQ(score.labels, (std::vector{1, 2}));
     ASSERT_EQ(score.best.size(), 2U);
     EXPECT_EQ(score.best[0].id, is_raw ? 1 : 2) << "the likeliest of those that are written";

@@ -17,11 +17,6 @@
 namespace kiln {
 namespace {
 
-struct ScoreColumn {
-  std::string name;
-  bool is_number = false;  // else text
-};
-
 // The labels, those of the same name with the number of the class.
 std::vector<std::string> distinct_names(std::vector<std::string> labels) {
   std::unordered_map<std::string, int> counts;
@@ -31,18 +26,20 @@ std::vector<std::string> distinct_names(std::vector<std::string> labels) {
   return labels;
 }
 
-std::vector<ScoreColumn> score_columns(const ScoreColumns& columns) {
-  std::vector<ScoreColumn> all = {{"path"}, {"label"}, {"confidence", /*is_number=*/true}};
-  if (columns.guesses) all.push_back({"guess"});
-  if (columns.true_labels) all.push_back({"true_label"});
+// Texts, and numbers that only Parquet has as such.
+std::vector<ParquetColumn> score_columns(const ScoreColumns& columns) {
+  constexpr ParquetType kText = ParquetType::kText, kNumber = ParquetType::kNumber;
+  std::vector<ParquetColumn> all = {{"path", kText}, {"label", kText}, {"confidence", kNumber}};
+  if (columns.guesses) all.push_back({"guess", kText});
+  if (columns.true_labels) all.push_back({"true_label", kText});
   for (int place = 2; place <= columns.top_k; ++place) {
-    all.push_back({"label_" + std::to_string(place)});
-    all.push_back({"confidence_" + std::to_string(place), /*is_number=*/true});
+    all.push_back({"label_" + std::to_string(place), kText});
+    all.push_back({"confidence_" + std::to_string(place), kNumber});
   }
   if (columns.all_classes)
     for (const std::string& name : distinct_names(columns.labels))
-      all.push_back({"probability_" + name, /*is_number=*/true});
-  all.push_back({"fault"});
+      all.push_back({"probability_" + name, kNumber});
+  all.push_back({"fault", kText});
   return all;
 }
 
@@ -82,7 +79,8 @@ class Csv : public ScoreEncoder {
 
   std::string begin() override {
     std::vector<ScoreCell> names;
-    for (ScoreColumn& column : score_columns(columns_)) names.emplace_back(std::move(column.name));
+    for (ParquetColumn& column : score_columns(columns_))
+      names.emplace_back(std::move(column.name));
     return csv_line(names);
   }
 
@@ -93,7 +91,8 @@ class Csv : public ScoreEncoder {
 class JsonLines : public ScoreEncoder {
  public:
   explicit JsonLines(ScoreColumns columns) : ScoreEncoder(std::move(columns)) {
-    for (const ScoreColumn& column : score_columns(columns_)) keys_.push_back(quoted(column.name));
+    for (const ParquetColumn& column : score_columns(columns_))
+      keys_.push_back(quoted(column.name));
   }
 
   std::string row(const Score& score) override {
@@ -148,10 +147,8 @@ std::unique_ptr<ParquetFile> create_parquet(
 class ParquetEncoder : public ScoreEncoder {
  public:
   explicit ParquetEncoder(ScoreColumns columns) : ScoreEncoder(std::move(columns)) {
-    std::vector<ParquetColumn> of_file;
-    for (const ScoreColumn& column : score_columns(columns_))
-      of_file.push_back(
-          {as_utf8(column.name), column.is_number ? ParquetType::kNumber : ParquetType::kText});
+    std::vector<ParquetColumn> of_file = score_columns(columns_);
+    for (ParquetColumn& column : of_file) column.name = as_utf8(column.name);
     file_ = create_parquet(of_file, {}, [this](std::string_view bytes) { bytes_ += bytes; });
   }
 

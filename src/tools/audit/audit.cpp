@@ -27,8 +27,7 @@
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
-#include "predict/explanations.h"
-#include "predict/inference.h"
+#include "predict/job.h"
 #include "record/audit_record.h"
 #include "record/vocabulary.h"
 #include "report/page/page.h"
@@ -54,10 +53,6 @@ struct Backbone {
 
 constexpr int kUsualSize = 224, kAnyClasses = 1000;
 
-TransformSpec pixels_of_size(int size) {
-  return {.output = {size, size}, .short_side = usual_short_side(size)};
-}
-
 // Throws Error kInvalidModelDirectory or kUserError if the model or its weights cannot be used,
 // kInvalidDataset if the image size is too small for the network.
 Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log& log) {
@@ -78,7 +73,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   // Weights that do not say how to normalize most likely use ImageNet's values, like nearly all
   // published ones.
   backbone.normalization = source.normalization.value_or(kImagenetNormalization);
-  backbone.pixels = pixels_of_size(config.image_size > 0 ? config.image_size : kUsualSize);
+  const int size = config.image_size > 0 ? config.image_size : kUsualSize;
+  backbone.pixels = {.output = {size, size}, .short_side = usual_short_side(size)};
   if (stored) {
     backbone.normalization = stored->normalization;
     if (config.image_size == 0) backbone.pixels = pixels_of(*stored, config.trained_model_path);
@@ -100,98 +96,27 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
 }
 
 // The features of all images that can be decoded, in order. Bad and damaged images are logged and
-// added to `faults`. Throws Error kInvalidDataset if more images are bad than allowed, or all are.
-LabeledFeatures compute_features(const Backbone& backbone, Dataset& set, const AuditConfig& config,
-                                 const Inference& inference, Log& log,
-                                 std::vector<ImageFaultRecord>& faults) {
-  const auto num_images = static_cast<long long>(set.samples.size());
-  ImageFeed feed(inference, backbone.pixels, backbone.normalization, log);
-  BatchLoader loader = feed.open(set);
-  FeaturePass pass(*backbone.model, loader, feed.uploader(), inference.precision(), num_images);
-  PredictionFaults told(config.prediction.max_bad_images, log);
-  ScoringProgress progress(num_images, log);
+// added to `records`. Throws Error kInvalidDataset if more images are bad than allowed, or all are.
+LabeledFeatures compute_features(const Backbone& backbone, PredictionJob& job,
+                                 std::vector<ImageFaultRecord>& records) {
+  const auto num_images = static_cast<long long>(job.images.samples.size());
+  ImageFeed feed(job, backbone.pixels, backbone.normalization);
+  BatchLoader loader = feed.open(job.images);
+  FeaturePass pass(*backbone.model, loader, feed.uploader(), job.precision.precision, num_images);
+  PredictionFaults faults(job.config.max_bad_images, job.log);
+  ScoringProgress progress(num_images, job.log);
   while (pass.step()) {
     for (const BadImage& image : loader.take_faults()) {
-      const std::string file(set.samples.file_name(image.sample));
-      told.note(file, image.fault, !image.damaged);
-      faults.push_back({"images", file, image.fault, image.damaged});
+      const std::string file(job.images.samples.file_name(image.sample));
+      faults.add(file, image.fault, !image.damaged);
+      records.push_back({"images", file, image.fault, image.damaged});
     }
-    told.check(num_images);
-    progress.show(pass.images_done() + told.num_bad);
+    faults.check(num_images);
+    progress.show(pass.images_done() + faults.num_bad);
   }
-  told.require_any_good(num_images);
+  faults.require_any_good(num_images);
   return pass.take();
 }
-
-// What was found about the images of `set`, to fill in a record's lists, its classes, and its
-// counts of images and of agreements. At most `num_shown` entries of each list have thumbnails.
-struct AuditFindings {
-  const Dataset& set;
-  const Dataset* valid;  // nullptr: none
-  const ImageLooks& looks;
-  // Includes the images of `valid`, which are numbered after those of `set`.
-  const std::vector<ImageCopy>& copies;
-  // One row for each judged image; `images` gives the image of each row.
-  const CheckedLabels& checked;
-  std::span<const std::uint32_t> images;
-  TransformSpec pixels;  // for thumbnails
-  AuditRecord& record;
-
-  void add_all() {
-    add_labels();
-    add_copies();
-    add_flawed();
-  }
-
-  void add_labels() {
-    record.num_images = static_cast<std::int64_t>(set.samples.size());
-    record.num_bad = record.num_images - std::ssize(images);
-    record.has_several_labels = !set.labels.sets.empty();
-    record.num_judged = checked.num_judged;
-    record.num_agreed = checked.num_agreed;
-    record.classes = checked.classes;
-    for (const LabelDoubt& doubt : checked.doubts) {
-      const std::uint32_t image = images[doubt.row];
-      record.doubtful.push_back({audited(image, record.doubtful.size()), doubt.suggested,
-                                 doubt.confidence, doubt.self_confidence});
-      set.for_each_class(set.samples.label(image), [&](int id) {
-        ++record.classes[static_cast<std::size_t>(id)].num_doubtful;
-      });
-    }
-  }
-
-  void add_copies() {
-    for (const ImageCopy& copy : copies) {
-      const std::size_t place = record.copies.size();
-      record.copies.push_back(
-          {audited(copy.first, place), audited(copy.other, place), copy.is_exact});
-    }
-  }
-
-  void add_flawed() {
-    const UsualImage usual = usual_image(looks.measures);
-    std::vector<std::pair<std::uint32_t, FoundFlaw>> flawed;
-    for (std::uint32_t i = 0; i < looks.measures.size(); ++i)
-      for (FoundFlaw& flaw : flaws_of(looks.measures[i], usual))
-        flawed.emplace_back(i, std::move(flaw));
-    std::ranges::stable_sort(flawed, [](const auto& a, const auto& b) {
-      return std::tuple(a.second.flaw, -a.second.extent) <
-             std::tuple(b.second.flaw, -b.second.extent);
-    });
-    for (const auto& [image, flaw] : flawed)
-      record.flawed.push_back(
-          {audited(image, record.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
-  }
-
-  // The image to show at `place` in its list.
-  AuditedImage audited(std::uint32_t image, std::size_t place) const {
-    const bool validates = image >= set.samples.size();
-    const Dataset& its = validates ? *valid : set;
-    const std::size_t i = validates ? image - set.samples.size() : image;
-    return {std::string(its.samples.file_name(i)), its.label_text(its.samples.label(i)),
-            place < record.num_shown ? thumbnail_of(its, i, pixels) : Thumbnail(), validates};
-  }
-};
 
 namespace fs = std::filesystem;
 
@@ -199,17 +124,6 @@ constexpr const char* kPageName = "audit.html";
 constexpr const char* kDoubtfulName = "doubtful.csv";
 constexpr const char* kDuplicatesName = "duplicates.csv";
 constexpr std::size_t kNamed = 5;
-
-// What the command reads and writes.
-struct Parts {
-  explicit Parts(const AuditConfig& config) : inference(config.prediction) {}
-
-  const Inference inference;
-  std::optional<Backbone> backbone;
-  Dataset set;
-  std::optional<Dataset> valid;  // only searched for copies
-  std::optional<OutputFolder> output;
-};
 
 // Refuses a folder whose doubtful.csv a person has edited, so that the edits are not overwritten.
 OutputFolder open_output(const std::string& path) {
@@ -223,6 +137,14 @@ OutputFolder open_output(const std::string& path) {
   return output;
 }
 
+std::vector<std::string> classes_with(const Dataset& set, bool (*is_meant)(long long images)) {
+  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < counts.size(); ++c)
+    if (is_meant(counts[c])) names.push_back(set.classes[c]);
+  return names;
+}
+
 // Throws Error kInvalidDataset if all images are of a single class.
 Dataset read_images(const AuditConfig& config) {
   // One list may have both sets.
@@ -230,10 +152,7 @@ Dataset read_images(const AuditConfig& config) {
   Dataset set =
       read_labeled_dataset(config.data_path, "Images",
                            config.valid_data_path.empty() ? records : of_sets(records, {"train"}));
-  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
-  std::vector<std::string> present;
-  for (std::size_t c = 0; c < counts.size(); ++c)
-    if (counts[c] > 0) present.push_back(set.classes[c]);
+  const auto present = classes_with(set, [](long long images) { return images > 0; });
   if (present.size() < 2 && set.labels.sets.size() < 2)
     throw Error(ErrorCode::kInvalidDataset,
                 "Images '" + config.data_path + "': all belong to " +
@@ -241,53 +160,6 @@ Dataset read_images(const AuditConfig& config) {
                     ". An audit needs at least two classes: give a folder that has them.");
   check_pattern(config.group_by, set);
   return set;
-}
-
-// Throws all problems together.
-void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
-  Problems problems;
-  problems.collect(
-      [&] { parts.backbone.emplace(open_backbone(config, parts.inference.torch_device(), log)); });
-  problems.collect([&] { parts.set = read_images(config); });
-  if (!config.valid_data_path.empty())
-    problems.collect([&] {
-      parts.valid = read_labeled_dataset(config.valid_data_path, "Validation images",
-                                         of_sets(config.prediction.records, {"valid"}));
-    });
-  problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
-  problems.throw_if_any();
-  // A trained model says how it sees images, for the search for copies too.
-  if (config.trained_model_path.empty()) parts.backbone->pixels.exif = parts.set.exif;
-  parts.set.exif = parts.backbone->pixels.exif;
-  std::vector<const Dataset*> sets = {&parts.set};
-  if (parts.valid) {
-    parts.valid->exif = parts.set.exif;
-    sets.push_back(&*parts.valid);
-  }
-  if (std::string note = note_of_unused(config.prediction.records, sets); !note.empty())
-    parts.set.notes.push_back(std::move(note));
-}
-
-void log_start(const Parts& parts, Log& log) {
-  if (!parts.inference.precision_warning().empty())
-    log.warning(parts.inference.precision_warning());
-  log.info("backbone:  " + parts.backbone->description);
-  log.info("images:    " + grouped(parts.set.samples.size()) + " of " +
-           plural(std::ssize(parts.set.classes), "class", "classes") + ", " +
-           describe(parts.set.kind));
-  for (const std::string& note : parts.set.notes) log.warning(note);
-  if (parts.valid) {
-    log.info("validate:  " + grouped(parts.valid->samples.size()) + " images, " +
-             describe(parts.valid->kind) + ": searched only for duplicates");
-    for (const std::string& note : parts.valid->notes) log.warning(note);
-  }
-  const std::vector<long long> counts = counts_by_class(parts.set, parts.set.classes.size());
-  std::vector<std::string> single;
-  for (std::size_t c = 0; c < counts.size(); ++c)
-    if (counts[c] == 1) single.push_back(parts.set.classes[c]);
-  if (!single.empty())
-    log.warning("Classes with a single image cannot be judged: " + quoted_names(single, kNamed) +
-                ".");
 }
 
 // Whether at least two labels have images in more than one fold. The model that judges a fold does
@@ -313,65 +185,157 @@ Folds divide(const AuditConfig& config, const LabeledFeatures& features,
                   ". Give more images" + (config.group_by.empty() ? "." : ", or another pattern."));
 }
 
-// `pairs` are the copies among the images that are judged.
-std::vector<ImageCopy> all_copies(Parts& parts, const ImageLooks& looks,
-                                  const DuplicatePairs& pairs, int num_threads, Log& log) {
-  if (!parts.valid) return copies_of({&parts.set}, pairs);
-  const ScannedImages of_valid = look_at_images(*parts.valid, num_threads).scanned;
-  ScannedImages both = looks.scanned;
-  both.hashes.insert(both.hashes.end(), of_valid.hashes.begin(), of_valid.hashes.end());
-  both.looks.insert(both.looks.end(), of_valid.looks.begin(), of_valid.looks.end());
-  return copies_of({&parts.set, &*parts.valid}, copies_in(both, log));
-}
+// One thread.
+class Audit {
+ public:
+  // Opens what the command reads and writes. Throws all problems together.
+  Audit(const AuditConfig& config, Log& log) : config_(config), job_(config.prediction, log) {
+    Problems problems;
+    problems.collect(
+        [&] { backbone_.emplace(open_backbone(config, torch_device(job_.device), log)); });
+    problems.collect([&] { job_.images = read_images(config); });
+    if (!config.valid_data_path.empty())
+      problems.collect([&] {
+        valid_ = read_labeled_dataset(config.valid_data_path, "Validation images",
+                                      of_sets(config.prediction.records, {"valid"}));
+      });
+    problems.collect([&] { output_.emplace(open_output(config.output_path)); });
+    problems.throw_if_any();
+    // A trained model says how it sees images, for the search for copies too.
+    if (config.trained_model_path.empty()) backbone_->pixels.exif = job_.images.exif;
+    job_.images.exif = backbone_->pixels.exif;
+    if (valid_) {
+      valid_->exif = job_.images.exif;
+      sets_.push_back(&*valid_);
+    }
+    if (std::string note = note_of_unused(config.prediction.records, sets_); !note.empty())
+      job_.images.notes.push_back(std::move(note));
+  }
 
-AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
-  AuditRecord record;
-  record.time = unix_seconds();
-  record.data_path = config.data_path;
-  record.valid_data_path = config.valid_data_path;
-  record.options = config.settings.texts();
-  record.versions = versions(parts.inference.device().is_cuda);
-  record.device = parts.inference.device().description;
-  record.precision = precision_name(parts.inference.precision());
-  record.backbone = parts.backbone->description;
-  record.num_shown = static_cast<std::size_t>(config.top);
-  const int threads =
-      config.prediction.loader_threads > 0 ? config.prediction.loader_threads : usable_cpus();
-  const ImageLooks looks = look_at_images(parts.set, threads);
-  const DuplicatePairs pairs = copies_in(looks.scanned, log);
-  const std::vector<ImageCopy> copies = all_copies(parts, looks, pairs, threads, log);
-  const LabeledFeatures features =
-      compute_features(*parts.backbone, parts.set, config, parts.inference, log, record.faults);
-  if (const std::optional<SeenImages>& seen = parts.backbone->seen)
-    for (const std::uint32_t image : features.samples)
-      record.num_seen += seen->was_trained_on(looks.scanned.hashes[image]);
-  // Copies and images of the same --group-by group share a fold, so the model that judges them has
-  // seen none of them.
-  const Folds folds = divide(config, features, groups_of(parts.set, pairs, config.group_by));
-  record.num_folds = folds.count;
-  const auto task = task_of(parts.set.labels.sets, parts.set.classes.size());
-  const HeadFit head = fit_head(features, static_cast<int>(parts.set.classes.size()), folds,
-                                /*class_weights=*/{}, {[] { return false; }}, *task);
-  const CheckedLabels checked = check_labels(head.out_of_fold_logits, features.labels, parts.set);
-  AuditFindings{parts.set,
-                parts.valid ? &*parts.valid : nullptr,
-                looks,
-                copies,
-                checked,
-                features.samples,
-                parts.backbone->pixels,
-                record}
-      .add_all();
-  return record;
-}
+  void log_start() const {
+    const Dataset& set = job_.images;
+    Log& log = job_.log;
+    job_.warn_of_precision();
+    log.info("backbone:  " + backbone_->description);
+    log.info("images:    " + grouped(set.samples.size()) + " of " +
+             plural(std::ssize(set.classes), "class", "classes") + ", " + describe(set.kind));
+    for (const std::string& note : set.notes) log.warning(note);
+    if (valid_) {
+      log.info("validate:  " + grouped(valid_->samples.size()) + " images, " +
+               describe(valid_->kind) + ": searched only for duplicates");
+      for (const std::string& note : valid_->notes) log.warning(note);
+    }
+    if (const auto single = classes_with(set, [](long long images) { return images == 1; });
+        !single.empty())
+      log.warning("Classes with a single image cannot be judged: " + quoted_names(single, kNamed) +
+                  ".");
+  }
 
-// Writes all files under temporary names, and renames them when all are complete.
-void write_files(const AuditRecord& record, const OutputFolder& output) {
-  output.replace({{kDoubtfulName, doubtful_csv(record)},
-                  {kDuplicatesName, duplicates_csv(record)},
-                  {kPageName, audit_html(record)},
-                  {kAuditFileName, audit_json(record)}});
-}
+  // Writes all files under temporary names, and renames them when all are complete.
+  const AuditRecord& write_findings() {
+    judge();
+    output_->replace({{kDoubtfulName, doubtful_csv(record_)},
+                      {kDuplicatesName, duplicates_csv(record_)},
+                      {kPageName, audit_html(record_)},
+                      {kAuditFileName, audit_json(record_)}});
+    return record_;
+  }
+
+ private:
+  void judge() {
+    Dataset& set = job_.images;
+    record_.time = unix_seconds();
+    record_.data_path = config_.data_path;
+    record_.valid_data_path = config_.valid_data_path;
+    record_.options = config_.settings.texts();
+    record_.versions = versions(job_.device.is_cuda);
+    record_.device = job_.device.description;
+    record_.precision = precision_name(job_.precision.precision);
+    record_.backbone = backbone_->description;
+    record_.num_shown = static_cast<std::size_t>(config_.top);
+    const int threads =
+        config_.prediction.loader_threads > 0 ? config_.prediction.loader_threads : usable_cpus();
+    const ImageLooks looks = look_at_images(set, threads);
+    const DuplicatePairs pairs = copies_in(looks.scanned, job_.log);
+    const std::vector<ImageCopy> copies =
+        copies_of(sets_, valid_ ? copies_in(with_valid(looks.scanned, threads), job_.log) : pairs);
+    const LabeledFeatures features = compute_features(*backbone_, job_, record_.faults);
+    if (const std::optional<SeenImages>& seen = backbone_->seen)
+      for (const std::uint32_t image : features.samples)
+        record_.num_seen += seen->was_trained_on(looks.scanned.hashes[image]);
+    // Copies and images of the same --group-by group share a fold, so the model that judges them
+    // has seen none of them.
+    const Folds folds = divide(config_, features, groups_of(set, pairs, config_.group_by));
+    record_.num_folds = folds.count;
+    const auto task = task_of(set.labels.sets, set.classes.size());
+    const HeadFit head = fit_head(features, static_cast<int>(set.classes.size()), folds,
+                                  /*class_weights=*/{}, {[] { return false; }}, *task);
+    add_labels(head.out_of_fold_logits, features);
+    for (const ImageCopy& copy : copies) {
+      const std::size_t place = record_.copies.size();
+      record_.copies.push_back(
+          {audited(copy.first, place), audited(copy.other, place), copy.is_exact});
+    }
+    add_flawed(looks.measures);
+  }
+
+  // These images, and after them those of the validation set.
+  ScannedImages with_valid(ScannedImages both, int num_threads) {
+    const ScannedImages of_valid = look_at_images(*valid_, num_threads).scanned;
+    both.hashes.insert(both.hashes.end(), of_valid.hashes.begin(), of_valid.hashes.end());
+    both.looks.insert(both.looks.end(), of_valid.looks.begin(), of_valid.looks.end());
+    return both;
+  }
+
+  // `logits` are those of models that have not seen the images.
+  void add_labels(const at::Tensor& logits, const LabeledFeatures& features) {
+    const Dataset& set = job_.images;
+    record_.num_images = static_cast<std::int64_t>(set.samples.size());
+    record_.num_bad = record_.num_images - features.size();
+    record_.has_several_labels = !set.labels.sets.empty();
+    const std::vector<std::uint32_t> rows = check_labels(logits, features.labels, set, record_);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::uint32_t image = features.samples[rows[i]];
+      record_.doubtful[i].image = audited(image, i);
+      set.for_each_class(set.samples.label(image), [&](int id) {
+        ++record_.classes[static_cast<std::size_t>(id)].num_doubtful;
+      });
+    }
+  }
+
+  void add_flawed(std::span<const ImageMeasures> measures) {
+    const UsualImage usual = usual_image(measures);
+    std::vector<std::pair<std::uint32_t, FoundFlaw>> flawed;
+    for (std::uint32_t i = 0; i < measures.size(); ++i)
+      for (FoundFlaw& flaw : flaws_of(measures[i], usual)) flawed.emplace_back(i, std::move(flaw));
+    std::ranges::stable_sort(flawed, [](const auto& a, const auto& b) {
+      return std::tuple(a.second.flaw, -a.second.extent) <
+             std::tuple(b.second.flaw, -b.second.extent);
+    });
+    for (const auto& [image, flaw] : flawed)
+      record_.flawed.push_back(
+          {audited(image, record_.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
+  }
+
+  // The image to show at `place` in its list; those of the validation set are numbered on. So many
+  // entries of each list as the record says have thumbnails.
+  AuditedImage audited(std::uint32_t image, std::size_t place) const {
+    const bool validates = image >= job_.images.samples.size();
+    const Dataset& set = *sets_[validates ? 1 : 0];
+    const std::size_t i = validates ? image - job_.images.samples.size() : image;
+    return {std::string(set.samples.file_name(i)), set.label_text(set.samples.label(i)),
+            place < record_.num_shown ? thumbnail_of(set, i, backbone_->pixels) : Thumbnail(),
+            validates};
+  }
+
+  const AuditConfig& config_;
+  PredictionJob job_;
+  std::optional<Backbone> backbone_;
+  std::optional<Dataset> valid_;  // only searched for copies
+  std::vector<const Dataset*> sets_ = {&job_.images};
+  std::optional<OutputFolder> output_;
+  AuditRecord record_;
+};
 
 void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
   log.info("");
@@ -397,12 +361,9 @@ int run(const AuditConfig& config, Process& process) {
   Log& log = process.log;
   end_on_stop_signals();
   survive_broken_pipes();
-  Parts parts(config);
-  open_parts(config, parts, log);
-  log_start(parts, log);
-  const AuditRecord record = judge(config, parts, log);
-  write_files(record, *parts.output);
-  log_end(config, record, log);
+  Audit audit(config, log);
+  audit.log_start();
+  log_end(config, audit.write_findings(), log);
   return 0;
 }
 

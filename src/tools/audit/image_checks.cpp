@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -114,12 +115,12 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-double short_side(ImageSize size) {
-  return std::min(size.height, size.width);
+double short_side(const ImageMeasures& image) {
+  return std::min(image.size.height, image.size.width);
 }
 
-double aspect(ImageSize size) {
-  return static_cast<double>(size.width) / size.height;
+double aspect(const ImageMeasures& image) {
+  return static_cast<double>(image.size.width) / image.size.height;
 }
 
 double factor(double limit, double value) {
@@ -186,28 +187,28 @@ std::string flaw_name(Flaw flaw) {
 }
 
 UsualImage usual_image(std::span<const ImageMeasures> images) {
-  const auto usual = [&](auto&& number) {
+  const auto usual = [&](auto number) {
     std::vector<double> values;
     for (const ImageMeasures& image : images)
-      if (image.is_known()) values.push_back(number(image));
+      if (image.is_known()) values.push_back(std::invoke(number, image));
     return median(std::move(values));
   };
-  return {usual([](const ImageMeasures& image) { return image.highlight; }),
-          usual([](const ImageMeasures& image) { return image.shadow; }),
-          usual([](const ImageMeasures& image) { return image.detail; }),
-          usual([](const ImageMeasures& image) { return image.sharpness; }),
-          usual([](const ImageMeasures& image) { return short_side(image.size); }),
-          usual([](const ImageMeasures& image) { return aspect(image.size); })};
+  return {usual(&ImageMeasures::highlight),
+          usual(&ImageMeasures::shadow),
+          usual(&ImageMeasures::detail),
+          usual(&ImageMeasures::sharpness),
+          usual(short_side),
+          usual(aspect)};
 }
 
 std::vector<FoundFlaw> flaws_of(const ImageMeasures& image, const UsualImage& usual) {
   if (!image.is_known()) return {};
   std::vector<FoundFlaw> flaws = flaw_of_pixels(image, usual);
-  if (const double smaller = usual.short_side / short_side(image.size); smaller > kSizeApart)
+  if (const double smaller = usual.short_side / short_side(image); smaller > kSizeApart)
     flaws.push_back({Flaw::kSmall, smaller / kSizeApart,
                      formatted("%dx%d pixels; the shorter side is typically %.0f", image.size.width,
                                image.size.height, usual.short_side)});
-  const double own = aspect(image.size);
+  const double own = aspect(image);
   if (const double apart = std::max(own / usual.aspect, usual.aspect / own); apart > kShapeApart)
     flaws.push_back({Flaw::kOddShape, apart / kShapeApart,
                      formatted("%dx%d pixels: aspect ratio %.2g, typically %.2g", image.size.width,

@@ -18,22 +18,25 @@ std::span<const float> numbers_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
-CheckedLabels check_one_each(const at::Tensor& logits, const std::vector<std::int32_t>& labels,
-                             const Dataset& set) {
+std::vector<std::uint32_t> check_one_each(const at::Tensor& logits,
+                                          const std::vector<std::int32_t>& labels,
+                                          const Dataset& set, AuditRecord& record) {
   const at::Tensor probabilities = logits.softmax(1).contiguous();
   const JudgedLabels judged{numbers_of(probabilities), labels, set.classes.size()};
   const LabelNoise noise = estimate_label_noise(judged);
-  CheckedLabels checked{std::ssize(labels), judged.num_agreed(), {}, {}};
+  record.num_judged = std::ssize(labels);
+  record.num_agreed = judged.num_agreed();
   for (std::size_t c = 0; c < set.classes.size(); ++c)
-    checked.classes.push_back({set.classes[c], noise.images(c), 0, "", 0, 0});
-  if (!can_judge_labels(checked.num_agreed, checked.num_judged)) return checked;
-  for (const std::uint32_t row : probably_wrong(judged, noise)) {
+    record.classes.push_back({set.classes[c], noise.images(c), 0, "", 0, 0});
+  if (!can_judge(record)) return {};
+  std::vector<std::uint32_t> rows = probably_wrong(judged, noise);
+  for (const std::uint32_t row : rows) {
     const std::int32_t best = judged.best(row);
-    checked.doubts.push_back(
-        {row, set.label_text(best), judged.row(row)[best], judged.self_confidence(row)});
+    record.doubtful.push_back(
+        {{}, set.label_text(best), judged.row(row)[best], judged.self_confidence(row)});
   }
   for (std::size_t c = 0; c < set.classes.size(); ++c) {
-    AuditedClass& audited = checked.classes[c];
+    AuditedClass& audited = record.classes[c];
     audited.wrong = noise.wrong(c);
     audited.missing = noise.missing(c);
     std::int64_t most = 0;
@@ -43,7 +46,7 @@ CheckedLabels check_one_each(const at::Tensor& logits, const std::vector<std::in
         audited.belongs_to = set.classes[truth];
       }
   }
-  return checked;
+  return rows;
 }
 
 // Whether the images have one of several classes: not, or yes.
@@ -59,9 +62,9 @@ std::string with_changes(std::int32_t label, const std::set<int>& changed, const
   return joined(names, std::string(1, kLabelSeparator));
 }
 
-CheckedLabels check_several(const at::Tensor& logits, const std::vector<std::int32_t>& labels,
-                            const Dataset& set) {
-  CheckedLabels checked;
+std::vector<std::uint32_t> check_several(const at::Tensor& logits,
+                                         const std::vector<std::int32_t>& labels,
+                                         const Dataset& set, AuditRecord& record) {
   std::map<std::uint32_t, std::set<int>> changed;  // the doubtful classes of each row
   std::map<std::uint32_t, double> least;           // and the lowest confidence in one of them
   for (std::size_t c = 0; c < set.classes.size(); ++c) {
@@ -83,10 +86,10 @@ CheckedLabels check_several(const at::Tensor& logits, const std::vector<std::int
       both += is_given && is_predicted ? 1 : 0;
     }
     const std::int64_t either = given + predicted - both;
-    checked.num_judged += either;
-    checked.num_agreed += both;
+    record.num_judged += either;
+    record.num_agreed += both;
     AuditedClass& audited =
-        checked.classes.emplace_back(AuditedClass{set.classes[c], given, 0, "", 0, 0});
+        record.classes.emplace_back(AuditedClass{set.classes[c], given, 0, "", 0, 0});
     if (!can_judge_labels(both, either)) continue;
     const LabelNoise noise = estimate_label_noise(judged);
     audited.wrong = noise.wrong(kYes);
@@ -98,19 +101,22 @@ CheckedLabels check_several(const at::Tensor& logits, const std::vector<std::int
       if (!is_new) known->second = std::min(known->second, own);
     }
   }
-  for (const auto& [row, classes] : changed)
-    checked.doubts.push_back(
-        {row, with_changes(labels[row], classes, set), 1 - least.at(row), least.at(row)});
-  std::ranges::stable_sort(checked.doubts, {}, &LabelDoubt::self_confidence);
-  return checked;
+  std::vector<std::uint32_t> rows;
+  for (const auto& [row, own] : least) rows.push_back(row);
+  std::ranges::stable_sort(rows, {}, [&](std::uint32_t row) { return least.at(row); });
+  for (const std::uint32_t row : rows)
+    record.doubtful.push_back(
+        {{}, with_changes(labels[row], changed.at(row), set), 1 - least.at(row), least.at(row)});
+  return rows;
 }
 
 }  // namespace
 
-CheckedLabels check_labels(const at::Tensor& logits, const std::vector<std::int32_t>& labels,
-                           const Dataset& set) {
-  return set.labels.sets.empty() ? check_one_each(logits, labels, set)
-                                 : check_several(logits, labels, set);
+std::vector<std::uint32_t> check_labels(const at::Tensor& logits,
+                                        const std::vector<std::int32_t>& labels, const Dataset& set,
+                                        AuditRecord& record) {
+  return set.labels.sets.empty() ? check_one_each(logits, labels, set, record)
+                                 : check_several(logits, labels, set, record);
 }
 
 }  // namespace kiln

@@ -202,8 +202,6 @@ std::vector<std::string> changed_names(const Dataset& set) {
   return names;
 }
 
-}
-
 }  // namespace
 
 void warn_of_notes(const Dataset& set, Log& log) {

@@ -79,11 +79,11 @@ int run(const ExportConfig& config, Process& process) {
     model.emplace(config.trained_model_path, at::kCPU, Precision::kFp32);
     files = format->files({config, *model});
   });
-  for (const std::string& note : model->notes()) process.log.warning(note);
+  for (const std::string& note : model->notes) process.log.warning(note);
   const long long bytes = write_files(config.output_path, files, folder);
   process.log.info("Wrote '" + config.output_path + "' (" + bytes_text(bytes) + "), " +
-                   config.format + " of " + model->spec().model_name + " with " +
-                   plural(model->labels().size(), "class", "classes") + ".");
+                   config.format + " of " + model->directory.spec.model_name + " with " +
+                   plural(model->directory.labels.size(), "class", "classes") + ".");
   return 0;
 }
 

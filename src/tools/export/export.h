@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/run_config.h"
-#include "predict/inference.h"
+#include "predict/predictor.h"
 #include "store/model_directory.h"
 
 namespace kiln {

@@ -88,7 +88,7 @@ constexpr const char* kUse =
 }  // namespace
 
 std::vector<OutputFile> mlflow_files(const ExportedModel& exported) {
-  exported.model.rule().require_one_label("--format mlflow");
+  exported.model.rule->require_one_label("--format mlflow");
   return {{"/data/model.onnx", onnx_model(exported)},
           {"/code/kiln_classifier.py", kImports + python_to_read_photo(exported) + kClassifier},
           {"/requirements.txt", kRequirements},

@@ -80,8 +80,8 @@ std::string counts_text(const std::vector<std::string>& labels, const Json& coun
 }
 
 std::string record_text(const Predictor& model, const Json& training) {
-  const std::vector<std::string>& labels = model.labels();
-  const AnswerRule::Words& words = model.rule().words();
+  const std::vector<std::string>& labels = model.directory.labels;
+  const AnswerRule::Words& words = model.rule->words;
   const Json& counts = training.at("data").at("counts");
   if (!std::ranges::all_of(labels, [&](const auto& label) { return counts.contains(label); }))
     return "## What it was trained on\n\nThe record of its training has other names for its "
@@ -130,7 +130,7 @@ std::string quoted_list(const std::vector<std::string>& texts) {
 }
 
 bool is_turned(const ExportedModel& exported) {
-  const std::optional<Preprocessing>& how = exported.model.directory().preprocessing;
+  const std::optional<Preprocessing>& how = exported.model.directory.preprocessing;
   return how && how->exif == Exif::kApply;
 }
 
@@ -157,22 +157,23 @@ std::string python_to_read_photo(const ExportedModel& exported) {
 
 std::string model_card(const ExportedModel& exported, const std::string& use) {
   const Predictor& model = exported.model;
-  const auto& preprocessing = model.directory().preprocessing;
-  std::string text =
-      "# " + model.spec().model_name + ", " + plural(model.labels().size(), "class", "classes") +
-      "\n\nA classifier of images, written by " + in_markdown(program_version()) + ".\n\n";
+  const ModelDirectory& directory = model.directory;
+  std::string text = "# " + directory.spec.model_name + ", " +
+                     plural(directory.labels.size(), "class", "classes") +
+                     "\n\nA classifier of images, written by " + in_markdown(program_version()) +
+                     ".\n\n";
   text += training_text(exported.config.trained_model_path, model);
   text += "\n## Its limits\n\n- It knows no other class than these" +
-          std::string(model.rule().words().limits) +
+          std::string(model.rule->words.limits) +
           "\n- The accuracy is that on images like the validation images, by which the best "
           "epoch was chosen; on images of other cameras, places or times it may be lower.\n- " +
-          std::string(model.calibration().answers.empty() && model.calibration().labels.empty()
+          std::string(directory.calibration.answers.empty() && directory.calibration.labels.empty()
                           ? "Its confidence is not calibrated.\n"
                           : "Its confidence is calibrated on the validation images, and slightly "
                             "optimistic on others.\n");
-  if (preprocessing)
+  if (directory.preprocessing)
     text += formatted("- It sees images at %d x %d pixels: smaller details are lost.\n",
-                      preprocessing->width, preprocessing->height);
+                      directory.preprocessing->width, directory.preprocessing->height);
   return text + "\n## How it is used\n\n" + use;
 }
 

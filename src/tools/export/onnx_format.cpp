@@ -1,7 +1,9 @@
+#include <ATen/ops/tensor.h>
+
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,7 +22,7 @@ constexpr ImageSize kAnySize{224, 224};
 
 // Adds the graph's input and what makes the network's input of it, which is returned.
 std::string add_input(OnnxGraph& graph, const ExportedModel& exported) {
-  const std::optional<TransformSpec>& spec = exported.model.pixels();
+  const std::optional<TransformSpec>& spec = exported.model.pixels;
   if (!exported.config.takes_pixels) {
     if (!spec)
       throw Error(ErrorCode::kUserError,
@@ -28,7 +30,7 @@ std::string add_input(OnnxGraph& graph, const ExportedModel& exported) {
                       " has no " + std::string(kPreprocessingFile) +
                       ", so how images are prepared is unknown: give --input pixels.");
     graph.add_input({"image", OnnxType::kUint8, {"batch", "height", "width", 3}});
-    return add_pixels(graph, *spec, exported.model.normalization(), "image");
+    return add_pixels(graph, *spec, exported.model.normalization, "image");
   }
   std::vector<OnnxDimension> shape{"batch", 3, "height", "width"};
   if (spec) shape = {"batch", 3, spec->output.height, spec->output.width};
@@ -38,12 +40,12 @@ std::string add_input(OnnxGraph& graph, const ExportedModel& exported) {
 
 // What a user of the file must know and cannot see in the graph.
 std::vector<std::pair<std::string, std::string>> metadata_of(const ExportedModel& exported) {
-  const ModelDirectory& directory = exported.model.directory();
+  const ModelDirectory& directory = exported.model.directory;
   std::vector<std::pair<std::string, std::string>> metadata = {
-      {"labels", quoted_list(exported.model.labels())},
-      {"network", exported.model.spec().model_name},
+      {"labels", quoted_list(directory.labels)},
+      {"network", directory.spec.model_name},
       {"program", std::string(program_version())},
-      {"model", exported.model.print()},
+      {"model", exported.model.print},
       {"exif_orientation", is_turned(exported) ? "apply" : "ignore"},
       {"calibration", format_calibration(directory.calibration)}};
   if (directory.preprocessing)
@@ -65,29 +67,44 @@ std::string lines_to_run(const ExportedModel& exported) {
          ")\nlabels = json.loads(session.get_modelmeta().custom_metadata_map[\"labels\"])\n"
          "image = numpy.asarray(read_photo(\"photo.jpg\"))\n"
          "probabilities, = session.run([\"probabilities\"], {\"image\": image[None]})\n" +
-         exported.model.rule().python_of_onnx() + "```\n" + facts;
+         (exported.model.rule->has_several_labels
+              ? "classes = json.loads(session.get_modelmeta().custom_metadata_map[\"calibration\"])"
+                "[\"classes\"]\n"
+                "print([label for label, share, one in zip(labels, probabilities[0], classes) "
+                "if share >= one[1]])\n"
+              : "print(labels[probabilities[0].argmax()], probabilities[0].max())\n") +
+         "```\n" + facts;
+}
+
+// The last nodes: the probabilities of logits.
+void add_probabilities(OnnxGraph& graph, const ExportedModel& exported, const std::string& logits) {
+  const Calibration& calibration = exported.model.directory.calibration;
+  if (!exported.model.rule->has_several_labels) {
+    const std::string temperature = graph.number(static_cast<float>(calibration.temperature));
+    graph.add("Softmax", {graph.add("Div", {logits, temperature})}, {{"axis", std::int64_t{1}}},
+              "probabilities");
+    return;
+  }
+  std::vector<double> temperatures;
+  for (const LabelCalibration& label : calibration.labels)
+    temperatures.push_back(label.temperature);
+  const std::string each = graph.weights(at::tensor(temperatures, at::kFloat));
+  graph.add("Sigmoid", {graph.add("Div", {logits, each})}, {}, "probabilities");
 }
 
 }  // namespace
 
 std::string onnx_model(const ExportedModel& exported) {
   Predictor& model = exported.model;
-  const std::optional<TransformSpec>& spec = model.pixels();
+  const std::optional<TransformSpec>& spec = model.pixels;
   OnnxGraph graph(exported.config.half);
   const std::string pixels = add_input(graph, exported);
   const std::string answers =
-      add_network(graph, model.network(), spec ? spec->output : kAnySize, pixels);
+      add_network(graph, *model.network, spec ? spec->output : kAnySize, pixels);
   const std::string logits = graph.add("Identity", {answers}, {}, "logits");
-  const AnswerRule::OnnxAnswer last = model.rule().onnx();
-  const std::string temperatures = last.temperatures.dim() == 0
-                                       ? graph.number(last.temperatures.item<float>())
-                                       : graph.weights(last.temperatures);
-  std::vector<OnnxAttribute> attributes(last.attributes.size());
-  for (std::size_t i = 0; i < attributes.size(); ++i)
-    std::tie(attributes[i].name, attributes[i].value) = last.attributes[i];
-  graph.add(last.operation, {graph.add("Div", {logits, temperatures})}, attributes,
-            "probabilities");
-  const std::vector<OnnxDimension> shape{"batch", static_cast<std::int64_t>(model.labels().size())};
+  add_probabilities(graph, exported, logits);
+  const std::vector<OnnxDimension> shape{"batch",
+                                         static_cast<std::int64_t>(model.directory.labels.size())};
   graph.add_output({"probabilities", OnnxType::kFloat, shape});
   graph.add_output({"logits", OnnxType::kFloat, shape});
   return graph.model(metadata_of(exported));

@@ -44,11 +44,11 @@ std::string list_of(const std::array<double, 3>& values) {
 
 // The lines of Python that prepare `image`, a Pillow image in RGB.
 std::string preparation(const ExportedModel& exported) {
-  const std::optional<Preprocessing>& how = exported.model.directory().preprocessing;
+  const std::optional<Preprocessing>& how = exported.model.directory.preprocessing;
   if (!how) return "# Resize the image as in training.\n";
-  if (exported.model.pixels()->chain)
+  if (exported.model.pixels->chain)
     return "# In training, these operations of torchvision.transforms followed: " +
-           exported.model.pixels()->chain->whole.summary() +
+           exported.model.pixels->chain->whole.summary() +
            "\nraise NotImplementedError(\"apply these operations to image, and remove this "
            "line\")\n";
   if (how->fit == Fit::kStretch)
@@ -76,35 +76,54 @@ std::string preparation(const ExportedModel& exported) {
          formatted("image = functional.center_crop(image, [%d, %d])\n", how->height, how->width);
 }
 
+// The lines that print the answer for `network` and `pixels`.
+std::string answer_of(const Predictor& model) {
+  const Calibration& calibration = model.directory.calibration;
+  if (!model.rule->has_several_labels)
+    return "probabilities = (network(pixels[None])[0] / " +
+           formatted("%.9g", calibration.temperature) +
+           ").softmax(0)\nprint(labels[probabilities.argmax()], probabilities.max().item())\n";
+  std::vector<std::string> temperatures, thresholds;
+  for (const LabelCalibration& label : calibration.labels) {
+    temperatures.push_back(formatted("%.9g", label.temperature));
+    thresholds.push_back(formatted("%.9g", label.threshold));
+  }
+  return "probabilities = (network(pixels[None])[0] / torch.tensor([" + joined(temperatures, ", ") +
+         "])).sigmoid()\nthresholds = [" + joined(thresholds, ", ") +
+         "]\nprint([label for label, share, least in zip(labels, probabilities.tolist(), "
+         "thresholds) if share >= least])\n";
+}
+
 std::string lines_to_load(const ExportedModel& exported) {
   const Predictor& model = exported.model;
+  const ModelDirectory& directory = model.directory;
   const std::string file = std::filesystem::path(exported.config.output_path).filename().string();
   return "```python\nimport numpy, torch, torchvision\nfrom PIL import Image, ImageOps\n"
          "from torchvision.transforms import functional\n\n" +
          python_to_read_photo(exported) + "\nnetwork = torchvision.models.get_model(\"" +
-         model.spec().model_name + "\", num_classes=" + std::to_string(model.labels().size()) +
-         (known_network(model.spec().model_name).patch > 0
-              ? ", image_size=" + std::to_string(model.pixels()->output.height)
+         directory.spec.model_name + "\", num_classes=" + std::to_string(directory.labels.size()) +
+         (known_network(directory.spec.model_name).patch > 0
+              ? ", image_size=" + std::to_string(model.pixels->output.height)
               : "") +
          ").eval()\nnetwork.load_state_dict(torch.load(" + quoted(file) +
-         "))\nlabels = " + quoted_list(model.labels()) + "\nimage = read_photo(\"photo.jpg\")\n" +
+         "))\nlabels = " + quoted_list(directory.labels) + "\nimage = read_photo(\"photo.jpg\")\n" +
          preparation(exported) + "pixels = functional.normalize(functional.to_tensor(image), " +
-         list_of(model.normalization().mean) + ", " + list_of(model.normalization().std) + ")\n" +
-         model.rule().python_of_torch() + "```\n";
+         list_of(model.normalization.mean) + ", " + list_of(model.normalization.std) + ")\n" +
+         answer_of(model) + "```\n";
 }
 
 }  // namespace
 
 std::vector<OutputFile> torchvision_files(const ExportedModel& exported) {
-  const std::string& name = exported.model.spec().model_name;
+  const std::string& name = exported.model.directory.spec.model_name;
   const int patch = known_network(name).patch;
-  const ImageSize size = exported.model.pixels() ? exported.model.pixels()->output : ImageSize{};
+  const ImageSize size = exported.model.pixels ? exported.model.pixels->output : ImageSize{};
   if (const bool is_there = name == "vit_b_16";
       patch > 0 && !(is_there && size.height == size.width && size.height > 0))
     throw Error(ErrorCode::kUserError, "torchvision has no " + name +
                                            (is_there ? " of images that are no squares" : "") +
                                            ": use another --format, such as onnx.");
-  const StateDict head = last_layer(exported.model.network());
+  const StateDict head = last_layer(*exported.model.network);
   StateDict state;
   for (StoredTensor& tensor : read_model_directory(exported.config.trained_model_path).state) {
     if (!tensor.name.starts_with(kPrefix)) continue;  // the output layer, which is in the head

@@ -11,16 +11,8 @@
 #include "tools/commands.h"
 
 namespace kiln {
-namespace {
 
 namespace fs = std::filesystem;
-
-fs::path output_of(const ReportConfig& config) {
-  if (!config.output_path.empty()) return config.output_path;
-  return record_of(config.log_path).parent_path() / kReportName;
-}
-
-}  // namespace
 
 int run(const ReportConfig& config, Process& process) {
   RunRecord run = read_run(config.log_path);
@@ -32,7 +24,9 @@ int run(const ReportConfig& config, Process& process) {
     if (is_there(best / "_meta.yaml"))
       run.end.failure += "; the model of its best epoch is in " + quoted_path(best);
   }
-  const fs::path output = output_of(config);
+  const fs::path output = config.output_path.empty()
+                              ? record_of(config.log_path).parent_path() / kReportName
+                              : fs::path(config.output_path);
   refuse_records(output, {config.log_path});
   write_file_durably(output, report_html(run));
   process.log.info("Wrote '" + output.string() + "' for a run that is " + status_text(run.end) +

@@ -1,20 +1,16 @@
-// open_job(): the model, the images, the output. score_images(): the rest of a part, batch by
-// batch. Scoring: what becomes of the answers of a batch. run() at the end ties them together.
+// run() at the end opens the model, the images and the output. Scoring: what becomes of the
+// answers, batch by batch.
 #include "tools/score/score.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/topk.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
-#include <span>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "base/content_hash.h"
@@ -28,8 +24,7 @@
 #include "base/url.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_source.h"
-#include "predict/explanations.h"
-#include "predict/inference.h"
+#include "predict/job.h"
 #include "record/evaluation.h"
 #include "record/run_summary.h"
 #include "record/training_record.h"
@@ -96,33 +91,26 @@ std::string part_note(const ScoreConfig& config, const ScoreRows& rows, const st
                    static_cast<long long>(rows.begin), static_cast<long long>(rows.count()));
 }
 
-// A hash over the names and true labels of images, in order.
-class NamesHash {
- public:
-  void add(const Dataset& set, const TrueLabels& labels, std::size_t image) {
-    constexpr std::string_view kEnd("\0", 1);  // occurs in no path
-    hash_.add(set.samples.file_name(image));
-    hash_.add(kEnd);
-    hash_.add(labels.of(image));
-    hash_.add(kEnd);
-  }
-  std::uint64_t value() const { return hash_.value(); }
+// Adds an image to a hash over the names and true labels of images, in order.
+void add_name(const Dataset& set, const TrueLabels& labels, std::size_t image, ContentHash& names) {
+  constexpr std::string_view kEnd("\0", 1);  // occurs in no path
+  names.add(set.samples.file_name(image));
+  names.add(kEnd);
+  names.add(labels.of(image));
+  names.add(kEnd);
+}
 
- private:
-  ContentHash hash_{0};
-};
-
-// The NamesHash of `count` images of --files-from, or otherwise of `set`, from image `first` on;
-// empty if there are fewer.
+// The hash of add_name() for `count` images of --files-from, or otherwise of `set`, from image
+// `first` on; empty if there are fewer.
 std::optional<std::uint64_t> names_of_rows(std::int64_t first, std::int64_t count,
                                            const ScoreConfig& config, const Dataset& set,
                                            const TrueLabels& labels) {
-  NamesHash hash;
+  ContentHash names(0);
   auto before = static_cast<std::size_t>(first), left = static_cast<std::size_t>(count);
   const auto add = [&](const Dataset& images) {
     std::size_t i = std::min(before, images.samples.size());
     before -= i;
-    for (; i < images.samples.size() && left > 0; ++i, --left) hash.add(images, labels, i);
+    for (; i < images.samples.size() && left > 0; ++i, --left) add_name(images, labels, i, names);
   };
   if (config.files_from.empty()) {
     add(set);
@@ -130,7 +118,7 @@ std::optional<std::uint64_t> names_of_rows(std::int64_t first, std::int64_t coun
     FileList list(config.files_from, config.data_path);
     for (Dataset part; left > 0 && list.next(kMaxOfList, part);) add(part);
   }
-  return left == 0 ? std::optional(hash.value()) : std::nullopt;
+  return left == 0 ? std::optional(names.value()) : std::nullopt;
 }
 
 // The path is made absolute, since the same names in another folder are other images.
@@ -162,152 +150,143 @@ std::string columns_text(const RecordOptions& records) {
   return joined(texts, ",");
 }
 
-ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predictor,
-                             const Inference& inference, const ScoreColumns& columns) {
-  return {
-      .rows = {{"the model", as_utf8(predictor.print())},
-               {"--data-path", full_path(config.data_path)},
-               {"--list-root", where_images_are(config.prediction.records)},
-               {"--columns", columns_text(config.prediction.records)},
-               {"--record-keys", as_utf8("image=" + config.prediction.records.keys.image)},
-               {"--top-k", std::to_string(columns.top_k)},
-               {"--all-classes", switch_text(columns.all_classes)},
-               {"--raw", switch_text(config.raw)},
-               {"--min-confidence", number_text(config.min_confidence)},
-               {"--answer-at", number_text(config.answer_at)},
-               {"--precision", precision_name(inference.precision())},
-               {"the column true_label", switch_text(columns.true_labels)}},
-      .bits = {{"--batch-size", std::to_string(config.prediction.batch_size)},
-               {"the number of compute threads", std::to_string(at::get_num_threads())},
-               {"the device", inference.device().is_cuda ? inference.device().description : "CPU"},
-               {"the instruction set", at::get_cpu_capability()},
-               {"the program", std::string(program_version())}}};
+ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job,
+                             const ScoreColumns& columns) {
+  return {.rows = {{"the model", as_utf8(job.models.front().print)},
+                   {"--data-path", full_path(config.data_path)},
+                   {"--list-root", where_images_are(config.prediction.records)},
+                   {"--columns", columns_text(config.prediction.records)},
+                   {"--record-keys", as_utf8("image=" + config.prediction.records.keys.image)},
+                   {"--top-k", std::to_string(columns.top_k)},
+                   {"--all-classes", switch_text(columns.all_classes)},
+                   {"--raw", switch_text(config.raw)},
+                   {"--min-confidence", number_text(config.min_confidence)},
+                   {"--answer-at", number_text(config.answer_at)},
+                   {"--precision", precision_name(job.precision.precision)},
+                   {"the column true_label", switch_text(columns.true_labels)}},
+          .bits = {{"--batch-size", std::to_string(config.prediction.batch_size)},
+                   {"the number of compute threads", std::to_string(at::get_num_threads())},
+                   {"the device", job.device.is_cuda ? job.device.description : "CPU"},
+                   {"the instruction set", at::get_cpu_capability()},
+                   {"the program", std::string(program_version())}}};
 }
 
 // Why the rows of this job could not be continued by another one, as a clause; empty if they could.
-// `list` is that of --files-from, or nullptr.
 std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
-                          const FileList* list) {
+                          const std::optional<FileList>& list) {
   if (!format.is_lines) return "a file of this format cannot be resumed";
   if (!config.scored_dataset.empty()) return "--scored-dataset cannot be resumed";
   if (!config.explain.empty()) return "--explain needs all of them";
-  if (list != nullptr && !list->can_be_read_again())
-    return "the list of --files-from is not a file";
+  if (list && !list->can_be_read_again()) return "the list of --files-from is not a file";
   return "";
 }
-
-// What the command reads and writes.
-struct ScoreJob {
-  explicit ScoreJob(const ScoreConfig& config)
-      : inference(config.prediction, config.part ? config.part->local : 0,
-                  config.part ? config.part->num_local : 1) {}
-
-  const Inference inference;
-  std::optional<Predictor> predictor;
-  Dataset set;                   // from --data-path, if there is no list
-  std::optional<FileList> list;  // from --files-from
-  ScoreRows rows;
-  const ScoreFormat* format = nullptr;
-  std::optional<ScoreFile> file;
-  std::optional<ExplanationFolder> explanations;
-};
 
 constexpr std::size_t kNamed = 10;
 constexpr int kPrintedClasses = 3;
 constexpr double kSecondsBetweenSaves = 2, kMaxSaving = 0.02;  // the latter as a share of the time
 
-ScoreColumns columns_of(const ScoreConfig& config, const ScoreJob& job,
-                        const TrueLabels& true_labels) {
-  const std::vector<std::string>& labels = job.predictor->labels();
+ScoreColumns columns_of(const ScoreConfig& config, const Predictor& model, bool has_true_labels) {
+  const std::vector<std::string>& labels = model.directory.labels;
   const auto most = static_cast<int>(labels.size());
   const bool prints = config.output_path.empty();
   const int usual = prints ? (config.all_classes ? most : kPrintedClasses) : 1;
-  ScoreColumns columns{.labels = labels,
-                       .top_k = std::min(most, config.top_k > 0 ? config.top_k : usual),
-                       .all_classes = config.all_classes,
-                       .true_labels = true_labels.any(),
-                       .guesses = config.min_confidence || config.answer_at};
-  job.predictor->rule().fit_columns(columns);
-  return columns;
-}
-
-std::span<const float> span_of(const at::Tensor& probabilities, std::size_t at) {
-  const auto num_classes = static_cast<std::size_t>(probabilities.size(1));
-  return {probabilities.const_data_ptr<float>() + at * num_classes, num_classes};
-}
-
-std::vector<float> row_of(const at::Tensor& probabilities, std::size_t at) {
-  const std::span<const float> row = span_of(probabilities, at);
-  return {row.begin(), row.end()};
+  return model.rule->fitted({.labels = labels,
+                             .top_k = std::min(most, config.top_k > 0 ? config.top_k : usual),
+                             .all_classes = config.all_classes,
+                             .true_labels = has_true_labels,
+                             .guesses = config.min_confidence || config.answer_at});
 }
 
 // Turns predictions into rows, batch by batch in the order of the images. Use from one thread.
 class Scoring {
  public:
   // Starts the outputs, or continues those of a killed job. The arguments must outlive the object.
-  // Throws Error.
-  Scoring(const ScoreConfig& config, ScoreJob& job, Log& log)
+  // `file`: none, if only a scored dataset is wanted. Throws Error.
+  Scoring(const ScoreConfig& config, PredictionJob& job, const ScoreRows& job_rows,
+          const ScoreFormat& format, std::optional<ScoreFile>& file)
       : config_(config),
         job_(job),
-        log_(log),
-        total_(job.rows.count()),
-        true_labels_(job.set, job.predictor->labels()),
-        rule_(job.predictor->rule()),
-        thresholds_(rule_.thresholds(config.min_confidence, config.answer_at)),
-        columns_(columns_of(config, job, true_labels_)),
-        encoder_(job.format->encoder(columns_)),
+        rows_(job_rows),
+        format_(format),
+        file_(file),
+        log_(job.log),
+        model_(job.models.front()),
+        true_labels_(job.images, model_.directory.labels),
+        plan_{.thresholds = model_.rule->thresholds(config.min_confidence, config.answer_at),
+              .is_raw = config.raw,
+              // The thresholds of a model are of calibrated probabilities, --min-confidence is of
+              // those that are written.
+              .judges_raw = config.raw && config.min_confidence},
+        columns_(columns_of(config, model_, true_labels_.any())),
+        encoder_(format.encoder(columns_)),
         notable_(columns_.guesses),
-        faults_(config.prediction.max_bad_images, log),
-        progress_(total_, log) {
+        faults_(config.prediction.max_bad_images, log_),
+        progress_(job_rows.count(), log_) {
+    plan_.top_k = columns_.top_k;
+    plan_.all_classes = columns_.all_classes;
     warn_of_unknown_labels();
-    if (config_.answer_at) rule_.log_answers(*config_.answer_at, thresholds_, log_);
+    if (config_.answer_at) model_.rule->log_answers(*config_.answer_at, plan_.thresholds, log_);
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
-    if (job_.file) begin_file(*job_.file);
+    if (file_) begin_file();
   }
 
-  // The number of images, from the first one of this job on, that already have rows.
-  std::int64_t num_before() const { return num_before_; }
-  // Passes over the next ones of those images: images `first` to `end` - 1 of `set`.
-  void pass_over(const Dataset& set, std::uint32_t first, std::uint32_t end) {
-    for (std::uint32_t i = first; i < end; ++i) names_.add(set, true_labels_, i);
+  void score_all() {
+    Predictions predictions(model_, job_, plan_);
+    std::int64_t passed = 0;  // images of earlier portions of the list
+    const auto score = [&](Dataset& set) {
+      const auto size = static_cast<std::int64_t>(set.samples.size());
+      const auto place_of = [&](std::int64_t image) {
+        return static_cast<std::uint32_t>(std::clamp<std::int64_t>(image - passed, 0, size));
+      };
+      const std::uint32_t first = place_of(rows_.begin + num_before_);
+      for (std::uint32_t i = place_of(rows_.begin); i < first; ++i)
+        add_name(set, true_labels_, i, names_);
+      predictions.for_each(set, [&](AnsweredBatch& batch) { add(set, batch); },
+                           {.first = first, .end = place_of(rows_.end)});
+      passed += size;
+    };
+    if (!job_.list) score(job_.images);
+    // The first portion tells the size of images if the model does not, so no portion is skipped.
+    for (Dataset some; job_.list && passed < rows_.end && job_.list->next(kMaxOfList, some);)
+      score(some);
+    finish(predictions.pixels());
   }
 
+ private:
   // Adds the next batch, whose images belong to `set`.
-  void add(const Dataset& set, const PredictedBatch& predicted) {
-    const Ranked ranked = predicted.logits.defined() ? ranked_classes(predicted.logits) : Ranked();
+  void add(const Dataset& set, AnsweredBatch& batch) {
+    at::Tensor plain;  // without temperature
+    if (scored_dataset_ && batch.logits.defined()) plain = batch.logits.softmax(1);
     std::string rows;
-    for (const BatchImage& image : predicted.images) {
-      const std::uint32_t i = image.index;
-      Score row{.path = std::string(set.samples.file_name(i)),
-                .true_label = true_labels_.of(i),
-                .fault = image.fault};
-      if (image.row) fill(row, ranked, *image.row);
-      note(row, true_labels_.is_known(i));
-      note_seen(image.hash);
-      names_.add(set, true_labels_, i);
-      if (job_.file) rows += encoder_->row(row);
-      if (scored_dataset_ && !row.best.empty())
-        scored_dataset_->add(row, job_.list ? so_far_.num_images - 1 : set.samples[i].id,
-                             row_of(ranked.plain, *image.row));
+    for (auto& [i, hash, at, row] : batch.images) {
+      row.true_label = true_labels_.of(i);
+      count(row, true_labels_.is_known(i), hash);
+      add_name(set, true_labels_, i, names_);
+      if (file_) rows += encoder_->row(row);
+      if (!scored_dataset_ || row.best.empty()) continue;
+      const at::Tensor shares = plain[static_cast<std::int64_t>(*at)];
+      const auto* first = shares.const_data_ptr<float>();
+      scored_dataset_->add(row, job_.list ? so_far_.num_images - 1 : set.samples[i].id,
+                           {first, first + shares.numel()});
     }
-    if (job_.file) job_.file->write(rows);
+    if (file_) file_->write(rows);
     save_progress();
     progress_.show(so_far_.num_images, num_before_);
   }
 
-  // Call it after the last image. `pixels` is the preprocessing that was used. Throws Error
+  // After the last image. `pixels` is the preprocessing that was used. Throws Error
   // kInvalidDataset if there was none, or, when all is written, if too many were bad.
   void finish(const TransformSpec& pixels) {
-    const bool is_empty_part = so_far_.num_images == 0 && job_.rows.num_images > 0;
+    const bool is_empty_part = so_far_.num_images == 0 && rows_.num_images > 0;
     if (so_far_.num_images == 0 && !is_empty_part)
       throw Error(
           ErrorCode::kInvalidDataset,
           job_.list ? "--files-from '" + config_.files_from + "' is empty: give one path per line."
                     : "Images '" + config_.data_path + "': its list is empty. Add images to it.");
-    if (job_.file) {
-      job_.file->write(encoder_->end());
-      job_.file->commit();
+    if (file_) {
+      file_->write(encoder_->end());
+      file_->commit();
       if (config_.part) write_file_durably(part_note_path(config_.output_path), part_note_);
     }
     if (scored_dataset_) scored_dataset_->commit();
@@ -317,33 +296,25 @@ class Scoring {
     if (!config_.part) faults_.require_any_good(so_far_.num_images);
   }
 
- private:
-  // On the CPU: probabilities [N, num_classes] as they are written, as thresholds judge them, and
-  // without temperature; and confidences and ids of the most probable classes, [N, top_k].
-  struct Ranked {
-    at::Tensor probabilities, judged, plain, confidences, ids;
-  };
-
   // Rows are saved between batches, so a resumed job has the same batches as an uninterrupted one.
-  void begin_file(ScoreFile& file) {
-    so_far_.settings = score_settings(config_, *job_.predictor, job_.inference, columns_);
+  void begin_file() {
+    so_far_.settings = score_settings(config_, job_, columns_);
     if (config_.part) {
       std::error_code failure;
       fs::remove(part_note_path(config_.output_path), failure);
       const auto names =
-          names_of_rows(0, job_.rows.num_images, config_, job_.set, true_labels_).value_or(0);
-      part_note_ = part_note(config_, job_.rows, job_.predictor->print(), so_far_.settings, names);
+          names_of_rows(0, rows_.num_images, config_, job_.images, true_labels_).value_or(0);
+      part_note_ = part_note(config_, rows_, model_.print, so_far_.settings, names);
     }
-    const std::string in_one_go =
-        why_in_one_go(config_, *job_.format, job_.list ? &*job_.list : nullptr);
+    const std::string in_one_go = why_in_one_go(config_, format_, job_.list);
     is_saved_ = !config_.output_path.empty() && in_one_go.empty();
     std::optional<ScoreProgress> found;
-    if (config_.resume != ResumeChoice::kNever) found = find_rows(file, in_one_go);
+    if (config_.resume != ResumeChoice::kNever) found = find_rows(in_one_go);
     if (!found) {
-      file.restart();
+      file_->restart();
       // One part begins a file that others continue, if its rows are lines.
-      if (!config_.part || config_.part->number == 1 || !job_.format->is_lines)
-        file.write(encoder_->begin());
+      if (!config_.part || config_.part->number == 1 || !format_.is_lines)
+        file_->write(encoder_->begin());
       return;
     }
     so_far_ = *std::move(found);
@@ -351,20 +322,25 @@ class Scoring {
     faults_.num_bad = so_far_.num_bad;
     faults_.num_damaged = so_far_.num_damaged;
     faults_.first_bad = so_far_.first_bad;
-    file.resume(so_far_);
+    file_->resume(so_far_);
   }
 
   // Where this job continues; empty if it starts over. Logs one line about what was done before, or
   // why it is repeated.
-  std::optional<ScoreProgress> find_rows(ScoreFile& file, const std::string& in_one_go) const {
-    UnfinishedScores left = file.unfinished();
+  std::optional<ScoreProgress> find_rows(const std::string& in_one_go) const {
+    UnfinishedScores left = file_->unfinished();
     if (!left.damage.empty())
       log_.warning("The rows of an earlier job cannot be reused, so all images are scored again: " +
                    left.damage + ".");
     if (!left.progress) return std::nullopt;
     const std::string before =
         plural(left.progress->num_images, "image was", "images were") + " already scored";
-    const std::string why = in_one_go.empty() ? what_differs(*left.progress) : in_one_go;
+    std::string why = in_one_go;
+    if (why.empty())
+      why = joined(differences(left.progress->settings.rows, so_far_.settings.rows), "; ");
+    if (why.empty() && names_of_rows(rows_.begin, left.progress->num_images, config_, job_.images,
+                                     true_labels_) != left.progress->names)
+      why = "the images have different names, labels or order";
     if (!why.empty()) {
       log_.info("restarted: " + before + ", but are scored again: " + why);
       return std::nullopt;
@@ -379,59 +355,21 @@ class Scoring {
     return left.progress;
   }
 
-  // A clause that says what differs; empty if nothing that determines the rows does.
-  std::string what_differs(const ScoreProgress& before) const {
-    const auto changes = differences(before.settings.rows, so_far_.settings.rows);
-    if (!changes.empty()) return joined(changes, "; ");
-    return names_of_rows(job_.rows.begin, before.num_images, config_, job_.set, true_labels_) ==
-                   before.names
-               ? ""
-               : "the images have different names, labels or order";
-  }
-
   void warn_of_unknown_labels() const {
-    if (const std::string fault = fault_of_numbers(job_.set, job_.predictor->labels(),
-                                                   config_.prediction.records.first_label);
+    if (const std::string fault =
+            fault_of_numbers(job_.images, columns_.labels, config_.prediction.records.first_label);
         !fault.empty())
       log_.warning("Labels may be those of the classes beside: " + fault);
     const UnknownLabels unknown = true_labels_.unknown();
     if (unknown.num_images == 0) return;
     log_.warning(plural(unknown.num_images, "image has", "images have") +
                  " a label that the model does not know: " +
-                 quoted_among(unknown.names, job_.predictor->labels(), kNamed) + ". The " +
-                 std::string(rule_.words().accuracy) + " leaves such images out.");
+                 quoted_among(unknown.names, columns_.labels, kNamed) + ". The " +
+                 std::string(model_.rule->words.accuracy) + " leaves such images out.");
   }
 
-  Ranked ranked_classes(const at::Tensor& logits) const {
-    Ranked ranked;
-    ranked.probabilities = rule_.probabilities(logits, config_.raw);
-    // The thresholds of a model are of calibrated probabilities, --min-confidence is of those that
-    // are written.
-    ranked.judged = config_.raw && !config_.min_confidence
-                        ? rule_.probabilities(logits, /*is_raw=*/false)
-                        : ranked.probabilities;
-    if (scored_dataset_) ranked.plain = logits.softmax(1);
-    std::tie(ranked.confidences, ranked.ids) = at::topk(ranked.probabilities, columns_.top_k, 1);
-    return ranked;
-  }
-
-  // `at` is the row's place in the batch.
-  void fill(Score& row, const Ranked& ranked, std::size_t at) const {
-    const auto top_k = static_cast<std::size_t>(columns_.top_k);
-    const auto* confidence = ranked.confidences.const_data_ptr<float>() + at * top_k;
-    if (!std::isfinite(confidence[0])) {
-      row.fault = kNoNumberFault;
-      return;
-    }
-    const auto* id = ranked.ids.const_data_ptr<std::int64_t>() + at * top_k;
-    for (std::size_t place = 0; place < top_k; ++place)
-      row.best.push_back({static_cast<int>(id[place]), confidence[place]});
-    if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
-    rule_.decide(thresholds_, span_of(ranked.judged, at), row);
-  }
-
-  // `may_be_right` is whether the model knows the true label.
-  void note(const Score& row, bool may_be_right) {
+  // `may_be_right` is whether the model knows the true label, `hash` is that of the image.
+  void count(const Score& row, bool may_be_right, std::uint64_t hash) {
     ++so_far_.num_images;
     const bool is_bad = row.best.empty();
     const bool is_judged = !is_bad && may_be_right;
@@ -441,11 +379,8 @@ class Scoring {
     if (job_.explanations)
       notable_.see(static_cast<std::size_t>(so_far_.num_images - 1), row, is_judged && !is_right);
     so_far_.num_unsure += row.is_unsure;
-    if (!row.fault.empty()) faults_.note(row.path, row.fault, is_bad);
-  }
-
-  void note_seen(std::uint64_t hash) {
-    const std::optional<SeenImages>& seen = job_.predictor->seen_images();
+    if (!row.fault.empty()) faults_.add(row.path, row.fault, is_bad);
+    const std::optional<SeenImages>& seen = model_.directory.seen_images;
     if (!seen || hash == 0) return;
     so_far_.num_seen_in_training += seen->was_trained_on(hash);
     so_far_.num_seen_in_validation += seen->was_chosen_on(hash);
@@ -460,7 +395,7 @@ class Scoring {
     so_far_.num_bad = faults_.num_bad;
     so_far_.num_damaged = faults_.num_damaged;
     so_far_.first_bad = printable(faults_.first_bad);
-    job_.file->save(so_far_);
+    file_->save(so_far_);
     const double took = progress_.seconds() - now;
     next_save_ = now + std::max(kSecondsBetweenSaves, took / kMaxSaving);
   }
@@ -481,9 +416,9 @@ class Scoring {
                           grouped(so_far_.num_unsure).c_str()));
     if (so_far_.num_labeled > 0)
       log_.info(formatted(
-          "%s: %.2f %% of %s with %s that the model knows", rule_.words().accuracy,
+          "%s: %.2f %% of %s with %s that the model knows", model_.rule->words.accuracy,
           100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
-          plural(so_far_.num_labeled, "image", "images").c_str(), rule_.words().known));
+          plural(so_far_.num_labeled, "image", "images").c_str(), model_.rule->words.known));
     for (const std::string& text :
          seen_texts({so_far_.num_seen_in_training, so_far_.num_seen_in_validation}))
       log_.warning(text);
@@ -500,28 +435,28 @@ class Scoring {
                          .confidence = best.confidence});
     }
     const Explained explained =
-        job_.explanations->add(*job_.predictor, job_.inference.torch_device(), pixels,
-                               job_.list ? named : job_.set, answers);
-    for (const std::string& note : explained.notes) log_.warning(note);
+        job_.explanations->add(model_, pixels, job_.list ? named : job_.images, answers, log_);
     job_.explanations->commit();
     log_.info("heat maps of " + plural(explained.num_drawn, "image", "images") + ": '" +
               config_.explain + "'");
   }
 
   const ScoreConfig& config_;
-  ScoreJob& job_;
+  PredictionJob& job_;
+  const ScoreRows& rows_;
+  const ScoreFormat& format_;
+  std::optional<ScoreFile>& file_;
   Log& log_;
-  const long long total_;  // 0: unknown, the images come from a growing list
+  Predictor& model_;
   const TrueLabels true_labels_;
-  const AnswerRule& rule_;
-  const std::vector<double> thresholds_;
+  AnswerPlan plan_;
   const ScoreColumns columns_;
   const std::unique_ptr<ScoreEncoder> encoder_;
   std::optional<ScoredDataset> scored_dataset_;
   NotableAnswers notable_;
   PredictionFaults faults_;
   ScoreProgress so_far_;         // its fault counts are those last saved
-  NamesHash names_;              // of the first so_far_.num_images images
+  ContentHash names_{0};         // of the first so_far_.num_images images
   std::string part_note_;        // written when the part is complete
   std::int64_t num_before_ = 0;  // images done by the job that this one continues
   bool is_saved_ = false;
@@ -529,91 +464,22 @@ class Scoring {
   ScoringProgress progress_;
 };
 
-const ScoreFormat* format_of(const std::string& output_path) {
-  const std::string extension = fs::path(output_path).extension().string();
-  const ScoreFormat* format =
-      extension.empty() && !output_path.empty() ? nullptr : find_score_format(extension);
-  if (format != nullptr) return format;
-  throw Error(ErrorCode::kParameterParsing, "--output-path is '" + excerpt(output_path) +
-                                                "', but must end in " + score_extensions() + ".");
-}
-
-void open_images(const ScoreConfig& config, ScoreJob& job) {
-  RecordOptions records = config.prediction.records;
-  if (job.predictor)
-    records.task = task_of_labels(job.predictor->spec().task, job.predictor->labels());
-  if (config.data_paths.size() > 1)
-    job.set = read_image_files(config.data_paths, "Images");
-  else if (config.files_from.empty())
-    job.set = read_every_image(config.data_path, "Images", records);
-  else
-    job.list.emplace(config.files_from, config.data_path);
-  if (job.list) job.set.kind = Dataset::Kind::kFileList;
-  report_unused(records, job.set);
-  job.rows = rows_of_job(config, job.set);
-}
-
-// Throws all problems together.
-void open_job(const ScoreConfig& config, ScoreJob& job) {
-  Problems problems;
-  const std::string one_label = config.top_k > 0                 ? "--top-k"
-                                : !config.scored_dataset.empty() ? "--scored-dataset"
-                                                                 : "";
-  problems.collect([&] {
-    job.predictor.emplace(job.inference.open(config.trained_model_path));
-    job.predictor->rule().require_one_label(one_label);
-  });
-  problems.collect([&] { open_images(config, job); });
-  problems.collect([&] { job.format = format_of(config.output_path); });
-  const bool has_file = !config.output_path.empty() || config.scored_dataset.empty();
-  if (job.format != nullptr && has_file)
-    problems.collect([&] {
-      if (config.part && !job.format->is_lines)
-        prepare_folder_of_parts(config.output_path, *config.part);
-      job.file.emplace(config.output_path);
-    });
-  if (!config.explain.empty()) problems.collect([&] { job.explanations.emplace(config.explain); });
-  problems.throw_if_any();
-}
-
-void log_start(const ScoreConfig& config, const ScoreJob& job, Log& log) {
-  const Predictor& predictor = *job.predictor;
-  log.info("model:     " + predictor.spec().model_name + ", " +
-           plural(std::ssize(predictor.labels()), "class", "classes") + ", " +
-           precision_name(job.inference.precision()) + ", " + job.inference.device().description);
-  log.info("images:    " + (job.list
-                                ? "those in '" + config.files_from + "'"
-                                : grouped(job.set.samples.size()) + ", " + describe(job.set.kind)));
+void log_start(const ScoreConfig& config, const PredictionJob& job, const ScoreRows& rows) {
+  const Predictor& model = job.models.front();
+  Log& log = job.log;
+  log.info("model:     " + model.directory.spec.model_name + ", " +
+           plural(std::ssize(model.directory.labels), "class", "classes") + ", " +
+           precision_name(job.precision.precision) + ", " + job.device.description);
+  log.info("images:    " +
+           (job.list ? "those in '" + config.files_from + "'"
+                     : grouped(job.images.samples.size()) + ", " + describe(job.images.kind)));
   if (config.part)
     log.info(formatted("part:      %d of %d, ", config.part->number, config.part->count) +
-             plural(job.rows.count(), "image", "images") + " from number " +
-             grouped(job.rows.begin + 1));
-  if (!job.inference.precision_warning().empty()) log.warning(job.inference.precision_warning());
-  for (const std::string& note : predictor.notes()) log.warning(note);
-  for (const std::string& note : job.set.notes) log.warning(note);
-  if (const std::string note = note_of_lost_contrast(job.set); !note.empty()) log.warning(note);
-}
-
-void score_images(const ScoreConfig& config, ScoreJob& job, Log& log) {
-  Predictions predictions(*job.predictor, job.inference, log);
-  Scoring scoring(config, job, log);
-  std::int64_t passed = 0;  // images of earlier portions of the list
-  const auto score = [&](Dataset& set) {
-    const auto size = static_cast<std::int64_t>(set.samples.size());
-    const auto place_of = [&](std::int64_t image) {
-      return static_cast<std::uint32_t>(std::clamp<std::int64_t>(image - passed, 0, size));
-    };
-    const std::uint32_t first = place_of(job.rows.begin + scoring.num_before());
-    scoring.pass_over(set, place_of(job.rows.begin), first);
-    predictions.for_each(set, [&](const PredictedBatch& batch) { scoring.add(set, batch); },
-                         {.first = first, .end = place_of(job.rows.end)});
-    passed += size;
-  };
-  if (!job.list) score(job.set);
-  // The first portion tells the size of images if the model does not, so no portion is skipped.
-  for (Dataset some; job.list && passed < job.rows.end && job.list->next(kMaxOfList, some);)
-    score(some);
-  scoring.finish(predictions.pixels());
+             plural(rows.count(), "image", "images") + " from number " + grouped(rows.begin + 1));
+  job.warn_of_precision();
+  for (const std::string& note : model.notes) log.warning(note);
+  for (const std::string& note : job.images.notes) log.warning(note);
+  if (const std::string note = note_of_lost_contrast(job.images); !note.empty()) log.warning(note);
 }
 
 }  // namespace
@@ -666,14 +532,43 @@ int run(const ScoreConfig& config, Process& process) {
   survive_broken_pipes();
   end_on_stop_signals();
   if (config.output_path.empty()) log.use_standard_error();
-  ScoreJob job(config);
-  open_job(config, job);
-  log_start(config, job, log);
+  PredictionJob job(config.prediction, log, config.part ? config.part->local : 0,
+                    config.part ? config.part->num_local : 1);
+  ScoreRows rows;
+  const ScoreFormat* format = nullptr;
+  std::optional<ScoreFile> file;
+  Problems problems;
+  problems.collect([&] {
+    job.open_model(config.trained_model_path, config.top_k > 0                 ? "--top-k"
+                                              : !config.scored_dataset.empty() ? "--scored-dataset"
+                                                                               : "");
+  });
+  problems.collect([&] {
+    job.read_images(config.data_paths, config.files_from);
+    rows = rows_of_job(config, job.images);
+  });
+  problems.collect([&] {
+    const std::string extension = fs::path(config.output_path).extension().string();
+    if (config.output_path.empty() || !extension.empty()) format = find_score_format(extension);
+    if (format == nullptr)
+      throw Error(ErrorCode::kParameterParsing, "--output-path is '" + excerpt(config.output_path) +
+                                                    "', but must end in " + score_extensions() +
+                                                    ".");
+  });
+  if (format != nullptr && (!config.output_path.empty() || config.scored_dataset.empty()))
+    problems.collect([&] {
+      if (config.part && !format->is_lines)
+        prepare_folder_of_parts(config.output_path, *config.part);
+      file.emplace(config.output_path);
+    });
+  if (!config.explain.empty()) problems.collect([&] { job.explanations.emplace(config.explain); });
+  problems.throw_if_any();
+  log_start(config, job, rows);
   try {
-    score_images(config, job, log);
+    Scoring(config, job, rows, *format, file).score_all();
   } catch (const Error& failure) {
     // The user may repair bad images under the same names, and then the saved rows would be wrong.
-    if (failure.code() == ErrorCode::kInvalidDataset && job.file) job.file->discard();
+    if (failure.code() == ErrorCode::kInvalidDataset && file) file->discard();
     throw;
   }
   return 0;

@@ -59,11 +59,11 @@ Batcher::Place::~Place() {
   batcher_.num_queued_ -= images_;
 }
 
-Batcher::Batcher(const QueuePlan& plan, ServerMetrics& metrics, Log& log)
-    : plan_(plan),
+Batcher::Batcher(const ServeConfig& config, const PredictionJob& job, ServerMetrics& metrics)
+    : config_(config),
+      job_(job),
       metrics_(metrics),
-      log_(log),
-      pool_({.num_decoders = plan.num_decoders}),
+      pool_({.num_decoders = job.num_decoders()}),
       jobs_(std::make_unique<Jobs>(pool_)),
       model_thread_([this] { answer_batches(); }) {}
 
@@ -81,7 +81,8 @@ Batcher::~Batcher() {
 std::shared_ptr<Batcher::Place> Batcher::take_place(std::size_t images) {
   {
     const std::scoped_lock lock(mutex_);
-    if (images > plan_.max_queued - std::min(num_queued_, plan_.max_queued)) return nullptr;
+    const auto most = static_cast<std::size_t>(config_.max_queue);
+    if (images > most - std::min(num_queued_, most)) return nullptr;
     num_queued_ += images;
   }
   return std::make_shared<Place>(*this, images);
@@ -119,10 +120,11 @@ void Batcher::prepare(const std::shared_ptr<Group>& group, std::size_t place,
   ReadyImage ready{group, place, {}, {}};
   bool has_failed = false;
   try {
-    ready.image = group->model->prepare(group->images[place], decoder, plan_.max_pixels);
+    ready.image =
+        group->model->prepare(group->images[place], decoder, config_.max_megapixels * 1'000'000LL);
   } catch (const std::exception&) {  // no memory
     has_failed = true;
-    log_.warning("an image was not decoded: " + caught_fault());
+    job_.log.warning("an image was not decoded: " + caught_fault());
   }
   group->images[place].owner.reset();
   const bool is_good = ready.image.input != nullptr;
@@ -156,12 +158,14 @@ void Batcher::finish(const std::shared_ptr<Group>& group, std::size_t num_answer
 
 std::vector<Batcher::ReadyImage> Batcher::next_batch(std::unique_lock<std::mutex>& lock,
                                                      bool was_gathered) {
+  const auto most = static_cast<std::size_t>(job_.config.batch_size);
   const auto is_complete = [&] {
-    return is_stopping_ || ready_.size() >= plan_.max_batch || num_decoding_ == 0;
+    return is_stopping_ || ready_.size() >= most || num_decoding_ == 0;
   };
-  if (was_gathered) changed_.wait_until(lock, ready_.front().since + plan_.max_delay, is_complete);
+  const std::chrono::milliseconds max_delay(config_.max_delay_ms);
+  if (was_gathered) changed_.wait_until(lock, ready_.front().since + max_delay, is_complete);
   std::vector<ReadyImage> batch;
-  while (!ready_.empty() && batch.size() < plan_.max_batch &&
+  while (!ready_.empty() && batch.size() < most &&
          (batch.empty() || batch[0].group->model == ready_.front().group->model)) {
     batch.push_back(std::move(ready_.front()));
     ready_.pop_front();
@@ -170,7 +174,7 @@ std::vector<Batcher::ReadyImage> Batcher::next_batch(std::unique_lock<std::mutex
 }
 
 void Batcher::answer_batches() {
-  at::init_num_threads();  // as many as Inference has set on its own thread
+  at::init_num_threads();  // as many as PredictionJob has set on its own thread
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
     const bool was_gathered = !ready_.empty();  // while the last batch was answered
@@ -198,7 +202,7 @@ void Batcher::answer(std::vector<ReadyImage>& batch) {
     }
   } catch (const std::exception&) {
     has_failed = true;
-    log_.warning("a batch was not answered: " + caught_fault());
+    job_.log.warning("a batch was not answered: " + caught_fault());
   }
   for (const ReadyImage& ready : batch) finish(ready.group, 1, has_failed);
 }

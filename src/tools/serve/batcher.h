@@ -18,20 +18,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/log.h"
+#include "cli/run_config.h"
 #include "data/loader/loader_threads.h"
+#include "predict/job.h"
 #include "tools/serve/metrics.h"
 #include "tools/serve/served_model.h"
 
 namespace kiln {
-
-struct QueuePlan {
-  int num_decoders = 1;
-  std::size_t max_batch = 1;
-  std::chrono::milliseconds max_delay{0};
-  std::size_t max_queued = 1;  // images that wait or are being answered
-  long long max_pixels = 0;    // of an image
-};
 
 class Batcher {
  public:
@@ -52,8 +45,8 @@ class Batcher {
   // memory was short, which the log tells.
   using Use = std::function<void(std::vector<ServedAnswer>)>;
 
-  // The metrics and the log must outlive it.
-  Batcher(const QueuePlan& plan, ServerMetrics& metrics, Log& log);
+  // The arguments must outlive it.
+  Batcher(const ServeConfig& config, const PredictionJob& job, ServerMetrics& metrics);
   ~Batcher();  // drops what is not answered
 
   // nullptr if the queue has no room for so many images.
@@ -96,9 +89,9 @@ class Batcher {
   std::vector<ReadyImage> next_batch(std::unique_lock<std::mutex>& lock, bool was_gathered);
   void answer(std::vector<ReadyImage>& batch);
 
-  const QueuePlan plan_;
+  const ServeConfig& config_;
+  const PredictionJob& job_;
   ServerMetrics& metrics_;
-  Log& log_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

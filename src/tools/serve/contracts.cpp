@@ -58,9 +58,10 @@ Question ask_with_heat_map(HttpRequest request) {
 HttpResponse tell_page(const ServerState& state, const HttpRequest&) {
   const std::shared_ptr<const ServedModel> model = state.model();
   return {.type = "text/html; charset=utf-8",
-          .body = filled(kServePageHtml, {{"style", std::string(kReportCss)},
-                                          {"model", escaped(model->predictor().spec().model_name)},
-                                          {"classes", std::to_string(model->labels().size())}}),
+          .body = filled(kServePageHtml,
+                         {{"style", std::string(kReportCss)},
+                          {"model", escaped(model->predictor().directory.spec.model_name)},
+                          {"classes", std::to_string(model->labels().size())}}),
           .headers = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}}};
 }
 

@@ -52,19 +52,19 @@ bool is_same_secret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-struct ServicePlan {
-  std::vector<Route> routes;
-  std::string key = {};  // empty: none is needed
-  long long max_body_mib = 0;
-  std::size_t max_queued = 0;
-};
-
 // Thread-safe.
 class Service final : public HttpHandler, public ServerState {
  public:
-  // The arguments must outlive it.
-  Service(ServicePlan plan, const HttpServer& server, const QueuePlan& batches, Log& log)
-      : plan_(std::move(plan)), server_(server), log_(log), batcher_(batches, metrics_, log) {}
+  // The references must outlive it. Without a `key` none is needed.
+  Service(const ServeConfig& config, const PredictionJob& job, const HttpServer& server,
+          std::vector<Route> routes, std::string key, std::size_t max_body_bytes)
+      : config_(config),
+        job_(job),
+        server_(server),
+        routes_(std::move(routes)),
+        key_(std::move(key)),
+        max_body_bytes_(max_body_bytes),
+        batcher_(config, job, metrics_) {}
 
   void use(std::shared_ptr<ServedModel> model) {
     const std::scoped_lock lock(mutex_);
@@ -115,7 +115,9 @@ class Service final : public HttpHandler, public ServerState {
     const std::scoped_lock lock(mutex_);
     return model_;
   }
-  long long max_body_mib() const override { return plan_.max_body_mib; }
+  long long max_body_mib() const override {
+    return static_cast<long long>(max_body_bytes_ / kMebibyte);
+  }
 
  private:
   static constexpr const char* kFull = "The queue is full (--max-queue): try again.";
@@ -132,7 +134,7 @@ class Service final : public HttpHandler, public ServerState {
   // The route with the path and the method, or else one with the path.
   const Route* find(const HttpRequest& request) const {
     const Route* found = nullptr;
-    for (const Route& route : plan_.routes) {
+    for (const Route& route : routes_) {
       if (!is_path_of(route, request.path)) continue;
       if (is_method_of(route, request.method)) return &route;
       found = &route;
@@ -151,9 +153,9 @@ class Service final : public HttpHandler, public ServerState {
   bool has_key(const HttpRequest& head) const {
     constexpr std::string_view kBearer = "bearer ";
     const std::string_view given = head.header("authorization");
-    if (plan_.key.empty()) return true;
+    if (key_.empty()) return true;
     if (in_small_letters(given.substr(0, kBearer.size())) != kBearer) return false;
-    return is_same_secret(trimmed(given.substr(kBearer.size())), plan_.key);
+    return is_same_secret(trimmed(given.substr(kBearer.size())), key_);
   }
 
   void count(const std::string& route, int status) {
@@ -176,9 +178,9 @@ class Service final : public HttpHandler, public ServerState {
     std::shared_ptr<ServedModel> model = this->model();
     Question question = call->route.ask(std::move(call->request));
     const std::size_t count = question.images.size();
-    if (count > plan_.max_queued)
+    if (count > static_cast<std::size_t>(config_.max_queue))
       throw BadRequest("These are more images than the queue may hold (--max-queue).", 413);
-    if (count > 1 && count * model->row_bytes() > plan_.max_body_mib * kMebibyte)
+    if (count > 1 && count * model->row_bytes() > max_body_bytes_)
       throw BadRequest("The answer would be larger than --max-body-mib: send fewer images at once.",
                        413);
     if (count > 1) {
@@ -203,14 +205,17 @@ class Service final : public HttpHandler, public ServerState {
     } catch (const JsonFault& fault) {
       respond(call, error_response(400, std::string("The body ") + fault.what() + "."));
     } catch (const std::exception&) {
-      log_.warning("a request was not answered: " + caught_fault());
+      job_.log.warning("a request was not answered: " + caught_fault());
       respond(call, no_answer());
     }
   }
 
-  const ServicePlan plan_;
+  const ServeConfig& config_;
+  const PredictionJob& job_;
   const HttpServer& server_;
-  Log& log_;
+  const std::vector<Route> routes_;
+  const std::string key_;
+  const std::size_t max_body_bytes_;
   ServerMetrics metrics_;
   std::atomic<bool> is_ending_ = false;
   mutable std::mutex mutex_;
@@ -274,44 +279,35 @@ HttpLimits limits_of(const ServeConfig& config, const ServingPlace& place) {
           .seconds = config.max_seconds};
 }
 
-QueuePlan batches_of(const ServeConfig& config, const Inference& inference) {
-  const LoaderThreadCount loaders = inference.loader_threads();
-  return {.num_decoders = std::max(loaders.first, loaders.most),
-          .max_batch = static_cast<std::size_t>(inference.batch_size()),
-          .max_delay = std::chrono::milliseconds(config.max_delay_ms),
-          .max_queued = static_cast<std::size_t>(config.max_queue),
-          .max_pixels = config.max_megapixels * 1'000'000LL};
-}
-
-void log_model(const ServedModel& model, const Inference& inference, Log& log) {
-  log.info("model:     " + model.predictor().spec().model_name +
-           formatted(", %zu classes, ", model.labels().size()) +
-           precision_name(inference.precision()) + ", " + inference.device().description);
-  if (!inference.precision_warning().empty()) log.warning(inference.precision_warning());
-  for (const std::string& note : model.predictor().notes()) log.warning(note);
+void log_model(const ServedModel& model, const PredictionJob& job) {
+  job.log.info("model:     " + model.predictor().directory.spec.model_name +
+               formatted(", %zu classes, ", model.labels().size()) +
+               precision_name(job.precision.precision) + ", " + job.device.description);
+  job.warn_of_precision();
+  for (const std::string& note : model.predictor().notes) job.log.warning(note);
 }
 
 // A model that lacks what the earlier one has was not copied whole.
 void require_as_whole(const Predictor& model, const Predictor& earlier) {
-  for (const std::string& note : model.notes())
-    if (std::ranges::find(earlier.notes(), note) == earlier.notes().end())
+  for (const std::string& note : model.notes)
+    if (std::ranges::find(earlier.notes, note) == earlier.notes.end())
       throw Error(ErrorCode::kInvalidModelDirectory,
                   note + " The earlier one has it: copy all of the new one.");
 }
 
-void reload(const ServeConfig& config, const ServingPlace& place, const Inference& inference,
-            Service& service, Log& log) {
+void reload(const ServeConfig& config, const ServingPlace& place, const PredictionJob& job,
+            Service& service) {
   try {
     const FoundModel found = find_served_model(config.trained_model_path, place);
-    const std::shared_ptr<ServedModel> model = open_served_model(config, found.path, inference);
+    const std::shared_ptr<ServedModel> model = open_served_model(config, found.path, job);
     require_as_whole(model->predictor(), service.model()->predictor());
-    log.info("reloaded:  the model " + quoted_path(found.path));
-    log_model(*model, inference, log);
+    job.log.info("reloaded:  the model " + quoted_path(found.path));
+    log_model(*model, job);
     service.use(model);
     service.counters().count("kiln_model_reloads_total", "result=\"done\"");
   } catch (const std::exception&) {
     service.counters().count("kiln_model_reloads_total", "result=\"failed\"");
-    log.warning("The model is not reloaded, the earlier one answers on: " + caught_fault());
+    job.log.warning("The model is not reloaded, the earlier one answers on: " + caught_fault());
   }
 }
 
@@ -357,31 +353,29 @@ int run(const ServeConfig& config, Process& process) {
   survive_broken_pipes();
   const Signals signals;
   const ServingPlace place = read_serving_place();
-  const Inference inference(config.prediction);
+  const PredictionJob job(config.prediction, log);
   const FoundModel found = find_served_model(config.trained_model_path, place);
   const std::string host =
       config.host.value_or(found.is_of_platform ? kEveryInterface : place.host);
   const HttpLimits limits = limits_of(config, place);
   std::optional<HttpServer> server;
   std::shared_ptr<ServedModel> model;
-  ServicePlan plan{.routes = all_routes(place),
-                   .max_body_mib = static_cast<long long>(limits.body_bytes / kMebibyte),
-                   .max_queued = static_cast<std::size_t>(config.max_queue)};
+  std::string key;
   Problems problems;
-  problems.collect([&] { model = open_served_model(config, found.path, inference); });
-  problems.collect([&] { plan.key = key_of(config.key_file); });
+  problems.collect([&] { model = open_served_model(config, found.path, job); });
+  problems.collect([&] { key = key_of(config.key_file); });
   problems.collect([&] { server.emplace(host, config.port.value_or(place.port), limits, log); });
   problems.throw_if_any();
   allow_descriptors(config.max_connections, log);
-  Service service(std::move(plan), *server, batches_of(config, inference), log);
-  log_model(*model, inference, log);
+  Service service(config, job, *server, all_routes(place), std::move(key), limits.body_bytes);
+  log_model(*model, job);
   log.info(formatted("serving:   http://%s:%d", host.c_str(), server->port()));
   service.use(std::move(model));
   server->start(service);
   int signal = 0;
   while (signal == 0 || signal == SIGHUP) {
     signal = signals.wait(std::chrono::hours(1));
-    if (signal == SIGHUP) reload(config, place, inference, service, log);
+    if (signal == SIGHUP) reload(config, place, job, service);
   }
   const int code = end(signal, *server, service, signals, log);
   server->stop();

@@ -1,10 +1,9 @@
 #include "tools/serve/served_model.h"
 
-#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <new>
 #include <system_error>
@@ -66,22 +65,20 @@ TemporaryFolder unpacked_model(const fs::path& archive) try {
 }
 
 TransformSpec pixels_for(const Predictor& predictor, const fs::path& folder) {
-  if (!predictor.pixels())
+  if (!predictor.pixels)
     throw Error(ErrorCode::kInvalidModelDirectory,
                 "The model " + quoted_path(folder) + " does not say how images are prepared (" +
                     std::string(kPreprocessingFile) +
                     "), which a server must know: use `kiln score`, or train it anew.");
-  predictor.require_large_enough(predictor.pixels()->output);
-  return *predictor.pixels();
+  predictor.require_large_enough(predictor.pixels->output);
+  return *predictor.pixels;
 }
 
 ScoreColumns columns_for(const Predictor& predictor, const ServeConfig& config) {
-  ScoreColumns columns{.labels = predictor.labels(),
-                       .top_k = 1,
-                       .all_classes = true,
-                       .guesses = config.min_confidence || config.answer_at};
-  predictor.rule().fit_columns(columns);
-  return columns;
+  return predictor.rule->fitted({.labels = predictor.directory.labels,
+                                 .top_k = 1,
+                                 .all_classes = true,
+                                 .guesses = config.min_confidence || config.answer_at});
 }
 
 }  // namespace
@@ -101,27 +98,29 @@ FoundModel find_served_model(const std::string& given, const ServingPlace& place
   return {found.empty() ? own : found, false};
 }
 
-ServedModel::ServedModel(const fs::path& folder, const Inference& inference,
+ServedModel::ServedModel(const fs::path& folder, const PredictionJob& job,
                          const ServeConfig& config)
-    : predictor_(inference.open(folder)),
+    : predictor_(folder, torch_device(job.device), job.precision.precision),
       pixels_(pixels_for(predictor_, folder)),
-      layout_(inference.batch_layout(predictor_.normalization())),
+      layout_(job.batch_layout(predictor_.normalization)),
       input_bytes_(image_bytes(pixels_) * (layout_.scaling ? sizeof(float) : 1)),
-      uploader_(inference.torch_device(), pixels_.output, inference.batch_size(),
-                predictor_.normalization()),
-      thresholds_(predictor_.rule().thresholds(config.min_confidence, config.answer_at)),
+      uploader_(torch_device(job.device), pixels_.output, job.config.batch_size,
+                predictor_.normalization),
+      plan_{.thresholds = predictor_.rule->thresholds(config.min_confidence, config.answer_at),
+            .all_classes = true},
       rows_(find_score_format(".jsonl")->encoder(columns_for(predictor_, config))),
       row_bytes_(rows_->row({}).size() + kMaxNumberBytes * labels().size()) {
-  const std::size_t bytes = input_bytes_ * static_cast<std::size_t>(inference.batch_size());
+  const std::size_t bytes = input_bytes_ * static_cast<std::size_t>(job.config.batch_size);
   try {
     batch_.pixels = layout_.new_buffer(bytes);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::kModuleOutOfMemory, "Out of memory: a batch (--max-batch) needs " +
                                                    bytes_text(static_cast<long long>(bytes)) + ".");
   }
-  if ((config.min_confidence || config.answer_at) && !predictor_.calibration().answers.empty())
+  if ((config.min_confidence || config.answer_at) &&
+      !predictor_.directory.calibration.answers.empty())
     unsure_in_validation_ =
-        1 - answer_rate(predictor_.calibration().answers, thresholds_.front()).share();
+        1 - answer_rate(predictor_.directory.calibration.answers, plan_.thresholds.front()).share();
 }
 
 PreparedImage ServedModel::prepare(const EncodedImage& image, LoaderThreads::Decoder& decoder,
@@ -154,28 +153,15 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
   for (std::size_t i = 0; i < images.size(); ++i)
     std::memcpy(batch_.pixels.get() + i * input_bytes_, images[i]->input.get(), input_bytes_);
   const at::Tensor input = uploader_.upload(batch_).images;
-  const at::Tensor logits = predictor_.logits(input).take();
-  const at::Tensor probabilities =
-      predictor_.rule().probabilities(logits, /*is_raw=*/false).contiguous();
-  const auto [confidences, ids] = at::topk(probabilities, 1, 1);
-  const auto num_classes = static_cast<std::size_t>(probabilities.size(1));
+  std::vector<Score> scores = predictor_.rule->answers(predictor_.logits(input).take(), plan_);
   std::vector<ServedAnswer> answers(images.size());
   for (std::size_t i = 0; i < images.size(); ++i) {
-    Score& score = answers[i].score;
-    const float confidence = confidences.const_data_ptr<float>()[i];
-    score.fault = images[i]->fault;
-    if (!std::isfinite(confidence)) {
-      score.fault = kNoNumberFault;
-      continue;
-    }
-    const auto id = static_cast<int>(ids.const_data_ptr<std::int64_t>()[i]);
-    score.best = {{id, confidence}};
-    const float* row = probabilities.const_data_ptr<float>() + i * num_classes;
-    score.probabilities.assign(row, row + num_classes);
-    predictor_.rule().decide(thresholds_, score.probabilities, score);
-    if (images[i]->pixels.empty()) continue;
-    const auto place = static_cast<std::int64_t>(i);
-    const at::Tensor map = predictor_.class_maps(input.narrow(0, place, 1), {id})[0];
+    Score& score = answers[i].score = std::move(scores[i]);
+    if (score.fault.empty()) score.fault = images[i]->fault;
+    if (score.best.empty() || images[i]->pixels.empty()) continue;
+    const at::Tensor likeliest = std::get<1>(at::topk(at::tensor(score.probabilities), 1));
+    const at::Tensor map =
+        predictor_.map_of(input.narrow(0, static_cast<std::int64_t>(i), 1), likeliest.item<int>());
     if (map.numel() > 1)
       answers[i].heat_map =
           cut_out(with_heat_map({pixels_.output, images[i]->pixels}, map), images[i]->picture);
@@ -185,9 +171,9 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
 }
 
 std::shared_ptr<ServedModel> open_served_model(const ServeConfig& config, const fs::path& path,
-                                               const Inference& inference) {
-  if (!is_file(path)) return std::make_shared<ServedModel>(path, inference, config);
-  return std::make_shared<ServedModel>(unpacked_model(path).path(), inference, config);
+                                               const PredictionJob& job) {
+  if (!is_file(path)) return std::make_shared<ServedModel>(path, job, config);
+  return std::make_shared<ServedModel>(unpacked_model(path).path(), job, config);
 }
 
 }  // namespace kiln

@@ -17,7 +17,7 @@
 #include "cli/run_config.h"
 #include "data/loader/device_uploader.h"
 #include "data/loader/loader_threads.h"
-#include "predict/inference.h"
+#include "predict/job.h"
 #include "report/scores/score_formats.h"
 #include "tools/serve/requests.h"
 
@@ -39,13 +39,13 @@ struct ServedAnswer {
 
 class ServedModel {
  public:
-  // Throws what Inference::open() throws, Error kInvalidModelDirectory if the model does not say
-  // how images are prepared, kUserError if --answer-at cannot be reached.
-  ServedModel(const std::filesystem::path& folder, const Inference& inference,
+  // Throws what the constructor of Predictor throws, Error kInvalidModelDirectory if the model does
+  // not say how images are prepared, kUserError if --answer-at cannot be reached.
+  ServedModel(const std::filesystem::path& folder, const PredictionJob& job,
               const ServeConfig& config);
 
   const Predictor& predictor() const { return predictor_; }
-  const std::vector<std::string>& labels() const { return predictor_.labels(); }
+  const std::vector<std::string>& labels() const { return predictor_.directory.labels; }
   // Writes the row of an answer as `kiln score --all-classes` does, in JSON. On any thread.
   ScoreEncoder& rows() const { return *rows_; }
   // Of a row at most, but for the name and the fault of the image.
@@ -68,7 +68,7 @@ class ServedModel {
   const std::size_t input_bytes_;
   DeviceUploader uploader_;
   HostBatch batch_;
-  const std::vector<double> thresholds_;
+  const AnswerPlan plan_;
   const std::unique_ptr<ScoreEncoder> rows_;
   const std::size_t row_bytes_;
   std::optional<double> unsure_in_validation_;
@@ -90,6 +90,6 @@ FoundModel find_served_model(const std::string& given, const ServingPlace& place
 // unpacked.
 std::shared_ptr<ServedModel> open_served_model(const ServeConfig& config,
                                                const std::filesystem::path& path,
-                                               const Inference& inference);
+                                               const PredictionJob& job);
 
 }  // namespace kiln

@@ -74,12 +74,12 @@ void write_parts(const PartedDataset& split, std::vector<OutputFolder> folders, 
 int run(const SplitImagesConfig& config, Process& process) {
   Log& log = process.log;
   if (config.check_leaks) log.use_standard_error();
-  const PartsRequest request = {.names = config.part_names,
-                                .fractions = config.fractions,
-                                .by_class = config.stratify,
-                                .group_by = config.group_by,
-                                .keep_duplicates_together = config.keep_duplicates_together,
-                                .seed = static_cast<std::uint64_t>(config.random_seed)};
+  const PartsRequest request{.names = config.part_names,
+                             .fractions = config.fractions,
+                             .by_class = config.stratify,
+                             .group_by = config.group_by,
+                             .keep_duplicates_together = config.keep_duplicates_together,
+                             .seed = static_cast<std::uint64_t>(config.random_seed)};
   Dataset set;
   Problems problems;
   problems.collect([&] {

@@ -40,7 +40,7 @@ class BatcherTest : public testing::Test {
              .schema_json = "{}",
              .samples_json = "{}",
              .training_json = "{}"}));
-    model_ = std::make_shared<ServedModel>(folder_.path(), inference_, ServeConfig());
+    model_ = std::make_shared<ServedModel>(folder_.path(), job_, config_);
   }
 
   static EncodedImage photo() {
@@ -56,16 +56,22 @@ class BatcherTest : public testing::Test {
     return config;
   }
 
-  const Inference inference_{on_one_thread()};
+  static ServeConfig one_at_a_time() {
+    ServeConfig config;
+    config.max_queue = 1;
+    return config;
+  }
+
+  Log log_;
+  const ServeConfig config_ = one_at_a_time();
+  const PredictionJob job_{on_one_thread(), log_};
   const ScratchFolder folder_;
   std::shared_ptr<ServedModel> model_;
-  Log log_;
   ServerMetrics metrics_;
-  const QueuePlan plan_{.max_queued = 1, .max_pixels = 100};
 };
 
 TEST_F(BatcherTest, TellsThatTheModelFailsUntilItAnswers) {
-  Batcher batcher(plan_, metrics_, log_);
+  Batcher batcher(config_, job_, metrics_);
   const auto num_answers = [&] {
     std::promise<std::size_t> told;
     batcher.ask(model_, {photo()},
@@ -87,7 +93,7 @@ TEST_F(BatcherTest, TellsThatTheModelFailsUntilItAnswers) {
 
 TEST_F(BatcherTest, EndsWhileARequestIsRead) {
   std::promise<void> begun;
-  Batcher batcher(plan_, metrics_, log_);
+  Batcher batcher(config_, job_, metrics_);
   batcher.run([&] {
     begun.set_value();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
