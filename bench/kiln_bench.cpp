@@ -105,7 +105,7 @@ int main(int argc, char** argv) try {
   try {
     kiln::run({argv + 1, argv + argc}, process);
   } catch (...) {
-    code = kiln::tell_failure(std::current_exception(), process);
+    code = kiln::report_exception(std::current_exception(), process);
   }
   return process.world.leave(code);
 } catch (const std::exception&) {

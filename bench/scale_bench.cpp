@@ -143,7 +143,7 @@ void order_images(Stages& stage, Sources& sources) {
   plan.loading.sample = Sampling::kShuffle;
   stage("fingerprint", [&] { return fingerprint_of(sources.train); });
   stage("hashes_kept", [&] { samples.keep_hashes(); });
-  for (std::size_t i = 0; i < samples.size(); ++i) samples.note_hash(i, splitmix64(i) | 1);
+  for (std::size_t i = 0; i < samples.size(); ++i) samples.set_hash(i, splitmix64(i) | 1);
   World alone;
   const std::string packed =
       stage("checkpoint", [&] { return gather_train_hashes(alone, plan, sources).at(0); });

@@ -37,7 +37,7 @@ std::optional<int> answered(const std::vector<std::string>& arguments,
 
 // All ranks of a job were given the same words, and those of a host have the same files: the first
 // one tells what is wrong with them.
-int tell_refusal(const std::optional<std::filesystem::path>& error_info, int rank) {
+int report_refusal(const std::optional<std::filesystem::path>& error_info, int rank) {
   FailureReport failure = report_failure(std::current_exception());
   if (rank > 0) return failure.exit_code;
   if (launched_rank() > 0) failure.error_info.clear();
@@ -53,13 +53,13 @@ int start(int argc, char** argv) {
     if (!is_sagemaker_start(arguments, sagemaker_folder()))
       if (const std::optional<int> code = answered(arguments, error_info)) return *code;
   } catch (...) {
-    return tell_refusal(error_info, launched_rank());
+    return report_refusal(error_info, launched_rank());
   }
   Main* run = nullptr;
   try {
     run = open_library();
   } catch (...) {
-    return tell_refusal(error_info, launched_local_rank());
+    return report_refusal(error_info, launched_local_rank());
   }
   return run(argc, argv);
 }

@@ -87,7 +87,7 @@ void take_bytes(std::string_view& bytes, T& value) {
 }
 
 template <typename T>
-T taken_from(std::string_view& bytes) {
+T value_from(std::string_view& bytes) {
   T value{};
   take_bytes(bytes, value);
   return value;
@@ -103,7 +103,7 @@ std::string to_bytes(const T& value) {
 // Throws InternalError unless `bytes` are those of one value.
 template <typename T>
 T from_bytes(std::string_view bytes) {
-  T value = taken_from<T>(bytes);
+  T value = value_from<T>(bytes);
   if (!bytes.empty()) throw InternalError("a value has more bytes than it should");
   return value;
 }

@@ -55,7 +55,7 @@ bool Console::put(std::string_view text) {
   return !is_stuck_;
 }
 
-bool Console::tell_left_out() {
+bool Console::log_left_out() {
   const long long untold = num_left_out_ - num_told_;
   if (untold == 0) return true;
   if (!put(formatted("%s[%s left out here, because nobody read them]\n", is_cut_ ? "\n" : "",
@@ -66,12 +66,11 @@ bool Console::tell_left_out() {
 }
 
 void Console::write(std::string_view lines) {
-  if (!tell_left_out() || !put(lines))
-    num_left_out_ += std::count(lines.begin(), lines.end(), '\n');
+  if (!log_left_out() || !put(lines)) num_left_out_ += std::count(lines.begin(), lines.end(), '\n');
 }
 
 void Console::draw(std::string_view live_line) {
-  if (tell_left_out()) put(live_line);
+  if (log_left_out()) put(live_line);
 }
 
 namespace {
@@ -111,7 +110,7 @@ struct Log::Sinks {
   int num_lost_lines = 0;  // not written to the file
 
   // Called under the mutex when the file cannot be written.
-  void note_lost_line(const std::string& reason) {
+  void add_lost_line(const std::string& reason) {
     if (num_lost_lines++ > 0) return;
     file_fault =
         for_people("'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1));
@@ -141,8 +140,8 @@ Log::Log() : sinks_(std::make_unique<Sinks>()) {}
 Log::~Log() {
   Sinks& sinks = *sinks_;
   if (sinks.progress_shown) sinks.output.draw("\n");
-  sinks.output.tell_left_out();
-  sinks.errors.tell_left_out();
+  sinks.output.log_left_out();
+  sinks.errors.log_left_out();
   const long long left_out = sinks.output.num_left_out() + sinks.errors.num_left_out();
   if (sinks.file && left_out > 0)
     sinks.file->info("{} of these lines were left out on the console, because nobody read them.",
@@ -182,7 +181,7 @@ void Log::open_file(const std::filesystem::path& path) {
     auto logger = std::make_shared<spdlog::logger>(sinks_->name, std::move(sink));
     logger->flush_on(spdlog::level::info);
     logger->set_error_handler(
-        [sinks = sinks_.get()](const std::string& reason) { sinks->note_lost_line(reason); });
+        [sinks = sinks_.get()](const std::string& reason) { sinks->add_lost_line(reason); });
     const std::lock_guard lock(sinks_->mutex);
     sinks_->file = std::move(logger);
     sinks_->file_path = path.string();

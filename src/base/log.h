@@ -25,7 +25,7 @@ class Console {
   void write(std::string_view lines);     // each ends with a newline
   void draw(std::string_view live_line);  // left out without a word while nobody reads
   // Shows the number of lines left out since the last line; true if nothing remains to be told.
-  bool tell_left_out();
+  bool log_left_out();
   // Lines left out since construction.
   long long num_left_out() const { return num_left_out_; }
 

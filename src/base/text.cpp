@@ -325,7 +325,7 @@ bool CsvReader::next(std::vector<std::string>& fields) {
     if (count == kMaxCsvColumns)
       throw std::invalid_argument("it has more than " + std::to_string(kMaxCsvColumns) + " fields");
     if (fields.size() == count) fields.emplace_back();
-    take_field(fields[count++]);
+    parse_field(fields[count++]);
     if (rest_.empty() || at_line_end()) break;
     rest_.remove_prefix(1);  // the separator
   }
@@ -335,9 +335,9 @@ bool CsvReader::next(std::vector<std::string>& fields) {
 }
 
 // Takes the next field from the text, but not the separator or line end after it.
-void CsvReader::take_field(std::string& field) {
+void CsvReader::parse_field(std::string& field) {
   if (rest_.starts_with('"')) {
-    take_quoted(field);
+    parse_quoted(field);
   } else {
     const std::size_t end =
         std::min(rest_.find_first_of(std::array{separator_, '\n', '\0'}.data()), rest_.size());
@@ -350,7 +350,7 @@ void CsvReader::take_field(std::string& field) {
   if (field.find('\0') != field.npos) throw std::invalid_argument("it has a zero byte");
 }
 
-void CsvReader::take_quoted(std::string& field) {
+void CsvReader::parse_quoted(std::string& field) {
   field.clear();
   rest_.remove_prefix(1);
   while (true) {

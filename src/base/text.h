@@ -140,8 +140,8 @@ class CsvReader {
   int line() const { return row_line_; }
 
  private:
-  void take_field(std::string& field);
-  void take_quoted(std::string& field);
+  void parse_field(std::string& field);
+  void parse_quoted(std::string& field);
   bool at_line_end() const;
   void skip_line_end();
 

@@ -72,7 +72,7 @@ std::string add_run_line(std::string_view text, RunRecord* run) {
   if (event == "length") {
     PlannedLength length;
     from_json(line, length);
-    note_length(run->start, length);
+    add_length(run->start, length);
   }
   if (event == "step") {  // the newest is always there, others as is_recorded() says
     std::vector<StepRecord>& steps = run->steps;
@@ -301,7 +301,7 @@ RunRecord parse_run(std::string_view text) {
   return run;
 }
 
-void note_length(RunStart& start, const PlannedLength& length) {
+void add_length(RunStart& start, const PlannedLength& length) {
   start.num_epochs = length.num_epochs;
   for (auto& [label, text] : start.plan)
     if (label == kTimeLimitLabel) {
@@ -381,7 +381,7 @@ std::optional<RunRecord> find_record(const std::filesystem::path& path, double s
   return {};
 }
 
-void note_lost_work(const std::optional<RunRecord>& old, Interruption* interruption) {
+void add_lost_work(const std::optional<RunRecord>& old, Interruption* interruption) {
   if (!old) return;
   const long long steps = old->start.steps_per_epoch;
   long long done = 0;
@@ -433,7 +433,7 @@ bool RunFollower::read_news_of(const std::filesystem::path& record) {
   file.seekg(static_cast<std::streamoff>(read_));
   const std::uint64_t before = read_;
   try {
-    while (take_piece(file)) {
+    while (read_piece(file)) {
     }
   } catch (const Error& error) {
     refuse_as_record(file_, error);
@@ -441,7 +441,7 @@ bool RunFollower::read_news_of(const std::filesystem::path& record) {
   return read_ > before;
 }
 
-bool RunFollower::take_piece(std::istream& file) {
+bool RunFollower::read_piece(std::istream& file) {
   const std::size_t old_rest = rest_.size();
   rest_.resize(old_rest + kPieceBytes);
   file.read(rest_.data() + old_rest, static_cast<std::streamsize>(kPieceBytes));

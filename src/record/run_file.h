@@ -58,7 +58,7 @@ std::string resumed_text(const RunStart& start, std::string_view record_text,
                          const Interruption& interruption);
 
 // Updates a run's plan with a number of epochs decided after its start, and the reason.
-void note_length(RunStart& start, const PlannedLength& length);
+void add_length(RunStart& start, const PlannedLength& length);
 
 // Replays a valid record to a sink, except for its end.
 void retell(std::string_view text, RunSink& sink);
@@ -103,7 +103,7 @@ class RunFollower {
 
  private:
   // Reads a piece of the file and adds its complete lines; false at the end of the file.
-  bool take_piece(std::istream& file);
+  bool read_piece(std::istream& file);
 
   std::filesystem::path file_;
   RunRecord run_;
@@ -118,7 +118,7 @@ std::optional<RunRecord> find_record(const std::filesystem::path& path, double s
 
 // Notes in `interruption` the work that `old` records after the checkpoint, which is lost. Does
 // nothing if `old` is empty.
-void note_lost_work(const std::optional<RunRecord>& old, Interruption* interruption);
+void add_lost_work(const std::optional<RunRecord>& old, Interruption* interruption);
 
 // training.json: the options, data and results of a training run. Does not use run.end.status: the
 // file is written before the run has ended.

@@ -58,7 +58,7 @@ void RunReporter::start(RunStart start) {
   run_.start = std::move(start);
   run_.text = run_line(run_.start);
   begin([&](RunSink& sink) { sink.start(run_.start); });
-  note_warnings();
+  add_warnings();
 }
 
 void RunReporter::resume(RunStart start, const std::string& record_text,
@@ -73,7 +73,7 @@ void RunReporter::resume(RunStart start, const std::string& record_text,
   begin([&](RunSink& sink) { sink.resume(run_); });
   const std::vector<std::string> recorded = run_.warnings;
   for (const std::string& text : log_.take_warnings())
-    if (std::ranges::count(recorded, text) == 0) note_warning(text);
+    if (std::ranges::count(recorded, text) == 0) add_warning(text);
 }
 
 std::string RunReporter::record_text() const {
@@ -90,14 +90,14 @@ std::string RunReporter::record_text() const {
 }
 
 void RunReporter::planned(const PlannedLength& length) {
-  note_warnings();
-  note_length(run_.start, length);
+  add_warnings();
+  add_length(run_.start, length);
   run_.text += run_line(length);
   notify_all([&](RunSink& sink) { sink.planned(length); });
 }
 
 void RunReporter::step(const StepRecord& step) {
-  note_warnings();
+  add_warnings();
   const bool is_first = run_.steps.empty();
   if (is_recorded(step, is_first ? std::nullopt : std::optional(run_.steps.back()))) {
     run_.steps.push_back(step);
@@ -106,18 +106,18 @@ void RunReporter::step(const StepRecord& step) {
   notify_all([&](RunSink& sink) { sink.step(step); });
 }
 
-void RunReporter::note_warnings() {
-  for (const std::string& text : log_.take_warnings()) note_warning(text);
+void RunReporter::add_warnings() {
+  for (const std::string& text : log_.take_warnings()) add_warning(text);
 }
 
-void RunReporter::note_warning(const std::string& text) {
+void RunReporter::add_warning(const std::string& text) {
   run_.warnings.push_back(text);
   run_.text += run_line(text);
   notify_all([&](RunSink& sink) { sink.warning(text); });
 }
 
 void RunReporter::epoch(const EpochRecord& epoch, const ValidationDetails* details) {
-  note_warnings();
+  add_warnings();
   run_.epochs.push_back(epoch);
   run_.text += run_line(epoch, details);
   if (details != nullptr) run_.details = *details;
@@ -133,20 +133,20 @@ void RunReporter::validating(const StepRecord& at) {
 }
 
 void RunReporter::end(RunEnd end) {
-  note_warnings();
+  add_warnings();
   run_.end = std::move(end);
   for (Guarded& guarded : sinks_) {
-    note_losses();
+    log_losses();
     notify(guarded, [&](RunSink& sink) {
       sink.end(run_);
       guarded.has_ended = true;
     });
   }
-  note_losses();
+  log_losses();
 }
 
 // Called again before each sink ends, so that a sink sees what those before it have lost.
-void RunReporter::note_losses() {
+void RunReporter::log_losses() {
   run_.losses = never_made_;
   run_.whole_sinks.clear();
   if (const std::string lost = log_.lost(); !lost.empty()) run_.losses.push_back(lost);

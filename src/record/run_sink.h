@@ -93,9 +93,9 @@ class RunReporter {
   void notify(Guarded& guarded, const Call& call, bool is_record = true);
   void notify_all(const Call& call, bool is_record = true);
   void begin(const Call& call);
-  void note_warnings();
-  void note_warning(const std::string& text);
-  void note_losses();
+  void add_warnings();
+  void add_warning(const std::string& text);
+  void log_losses();
 
   Log& log_;
   RunRecord run_;

@@ -129,7 +129,7 @@ class ConsoleSink : public RunSink {
 
   void end(const RunRecord& run) override {
     if (kept_epoch(run) != nullptr && !run.end.model_path.empty())
-      tell_results(run);
+      log_results(run);
     else
       for (const std::string& loss : run.losses) log_.info("lost: " + loss);
   }
@@ -149,7 +149,7 @@ class ConsoleSink : public RunSink {
     return true;
   }
 
-  void tell_results(const RunRecord& run) {
+  void log_results(const RunRecord& run) {
     const RunEnd& end = run.end;
     log_.info("");
     for (const std::string& row : epoch_table(run.epochs, end.saved_epoch)) log_.info(row);

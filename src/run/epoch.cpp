@@ -119,7 +119,7 @@ void StepVotes::before_steps() {
   Vote mine = ballot(false);
   mine.has_ended = has_ended;
   const Vote all = vote(run_.world, mine);
-  run_.stop->hear(all);
+  run_.stop->add_votes(all);
   if (run_.stop->now()) return;
   if (all.has_ended)
     loader_.end_here();
@@ -135,7 +135,7 @@ void StepVotes::after_step() {
   Vote mine = ballot(!step.faults.empty());
   mine.has_ended = has_ended;
   mine.wants_checkpoint = run_.checkpoints->is_due(/*epoch_ended=*/false);
-  run_.stop->note_step();
+  run_.stop->count_step();
   mine.is_out_of_time = run_.stop->leaves_no_step();
   if (step.is_printed) {
     step.printed = training_.printed_step();
@@ -166,7 +166,7 @@ void StepVotes::act_on_oldest() {
   run_.log.progress(training_.timing());
   if (run_.trace) run_.trace->after_step();
   if (all.has_ended && all.stop_signal == 0) loader_.end_here();
-  run_.stop->hear(all);
+  run_.stop->add_votes(all);
   if (run_.stop->now()) {
     // A rank whose read was cut short by the stop signal may have trained on an incomplete batch,
     // so no checkpoint starts from this step.
@@ -179,7 +179,7 @@ void StepVotes::act_on_oldest() {
 }
 
 // The steps of an epoch, and this rank's record of them.
-EpochRecord take_steps(Run& run, int epoch) {
+EpochRecord train_steps(Run& run, int epoch) {
   EpochSums& sums = run.state->epoch;
   Stop& stop = *run.stop;
   run.world.enter("training, epoch " + std::to_string(epoch));
@@ -250,7 +250,7 @@ Validation evaluate(Run& run, EpochRecord& record) {
   numbers.insert(numbers.end(), counts.begin(), counts.end());
   const Vote all = vote(world, ballot(!faults.empty(), std::move(numbers)));
   if (all.has_bad_images) run.bad_valid->record_on_all_ranks(faults, world, run.console);
-  run.stop->hear(all);
+  run.stop->add_votes(all);
   if (run.stop->now()) return result;
   set_summed_numbers(all.numbers, totals);
   record.valid = totals;
@@ -264,9 +264,9 @@ Validation evaluate(Run& run, EpochRecord& record) {
 }  // namespace
 
 EpochRecord train_epoch(Run& run, int epoch) {
-  EpochRecord record = take_steps(run, epoch);
+  EpochRecord record = train_steps(run, epoch);
   if (run.stop->now()) return record;
-  run.stop->note_last_step();
+  run.stop->add_last_step();
   if (epoch < run.stop->last_epoch() && !run.stop->is_out_of_time())
     run.loaders->begin_training(epoch + 1);
   sum_over_ranks(run, record);
@@ -308,7 +308,7 @@ void end_epoch(Run& run, const EpochRecord& record) {
       vote(run.world, {.stop_signal = stop_signal(),
                        .wants_checkpoint = run.checkpoints->is_due(/*epoch_ended=*/true),
                        .is_out_of_time = stop.leaves_no_step()});
-  stop.hear(all);
+  stop.add_votes(all);
   if (all.wants_checkpoint && !stop.now()) run.checkpoints->begin();
 }
 

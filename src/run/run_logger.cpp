@@ -67,8 +67,8 @@ void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings,
                     .num_ranks = start.num_ranks,
                     .host = start.host};
   if (leads_)
-    note_lost_work(find_record(std::filesystem::path(config_.log_path) / kRunFileName, first_start),
-                   &stop);
+    add_lost_work(find_record(std::filesystem::path(config_.log_path) / kRunFileName, first_start),
+                  &stop);
   add_sinks(warnings);
   reporter_.resume(std::move(start), from.record, stop);
   const RunEnd& so_far = reporter_.run().end;

@@ -72,7 +72,7 @@ std::optional<int> Stop::next_epoch() const {
   return progress.epochs_done + 1;
 }
 
-void Stop::hear(const Vote& all) {
+void Stop::add_votes(const Vote& all) {
   if (all.is_out_of_time) end_for_time();
   if (all.stop_signal != 0) signal_ = all.stop_signal;
 }
@@ -94,7 +94,7 @@ bool Stop::has_more_steps() const {
          (epoch == last_epoch() && state_.epoch.steps < rule_.length.steps_of(epoch));
 }
 
-void Stop::note_step() {
+void Stop::count_step() {
   if (!has_time_limit() || !world_.leads()) return;
   ++steps_;
   if (steps_ == kWarmUpSteps) since_second_ = {};

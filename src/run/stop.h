@@ -99,7 +99,7 @@ class Stop {
   // Whether the epoch has had its last step, though some are left. It always has one.
   bool makes_no_step() const { return is_out_of_time() && state_.epoch.steps > 0; }
   // Acts on the vote of all ranks.
-  void hear(const Vote& all);
+  void add_votes(const Vote& all);
   // Whether a stop signal ends the run now.
   bool now() const { return signal_ != 0; }
 
@@ -107,8 +107,8 @@ class Stop {
   // there is not enough time for its validation and half of its training. A collective.
   void end_unless_epoch_fits(double train_seconds, double valid_seconds);
   // Call after each step, and after the last of an epoch.
-  void note_step();
-  void note_last_step() { since_last_step_ = {}; }
+  void count_step();
+  void add_last_step() { since_last_step_ = {}; }
   // For this rank's vote: whether there is no time left for another step and for what must follow
   // it.
   bool leaves_no_step() const;

@@ -97,7 +97,7 @@ int run_training(const TrainConfig& config, Process& process) {
   } catch (...) {
     const std::exception_ptr failure = run->log.advised(std::current_exception());
     run->log.failed(failure);
-    tell_failure(failure, process);  // while all that may wait for the GPU still exists
+    report_exception(failure, process);  // while all that may wait for the GPU still exists
     std::rethrow_exception(failure);
   }
 }

@@ -409,7 +409,7 @@ void append(std::string& bytes, const std::vector<std::uint64_t>& list) {
 }
 
 // Removes the first `count` hashes from `bytes`, which must hold at least that many.
-std::vector<std::uint64_t> take_list(std::string_view& bytes, std::uint64_t count,
+std::vector<std::uint64_t> read_list(std::string_view& bytes, std::uint64_t count,
                                      const std::string& where) {
   std::vector<std::uint64_t> list(count);
   for (std::size_t at = 0; at < list.size(); ++at) {
@@ -474,8 +474,8 @@ SeenImages parse_seen_images(std::string_view bytes, const std::string& where) {
                            std::to_string(num_train) + " and " + std::to_string(num_valid) +
                            " of " + std::to_string(kHashBytes) + " bytes");
   SeenImages images;
-  images.train = take_list(bytes, num_train, where);
-  images.valid = take_list(bytes, num_valid, where);
+  images.train = read_list(bytes, num_train, where);
+  images.valid = read_list(bytes, num_valid, where);
   return images;
 }
 

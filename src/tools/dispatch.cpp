@@ -101,7 +101,7 @@ extern "C" int kiln_main(int argc, char** argv) try {
     if (process.error_info && process.world.leads())
       kiln::write_error_info(*process.error_info, kiln::error_info_of_success(), process.log);
   } catch (...) {
-    code = kiln::tell_failure(std::current_exception(), process);
+    code = kiln::report_exception(std::current_exception(), process);
   }
   return process.world.leave(code);
 } catch (const std::exception&) {  // no memory, not even for a report

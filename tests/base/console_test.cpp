@@ -75,7 +75,7 @@ TEST(ConsoleTest, AFullTerminalHoldsNothing) {
   EXPECT_GT(console.num_left_out(), 0);
   console.draw("live");
   reader.read_all();
-  console.tell_left_out();
+  console.log_left_out();
   EXPECT_NE(reader.read_all().find("lines were left out here"), std::string::npos);
 }
 

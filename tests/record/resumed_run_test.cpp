@@ -339,12 +339,12 @@ TEST_F(ResumedRun, LosesWhatTheOldRecordHasBeyondTheCheckpoint) {
     tell(*first, 0, 3);  // to step 1 of epoch 2, of 3 steps
   }
   Interruption stop{.epoch = 1, .step = 2, .checkpoint_time = 1e9 + 5};
-  note_lost_work(find_record(logs / kRunFileName, run_.start.time), &stop);
+  add_lost_work(find_record(logs / kRunFileName, run_.start.time), &stop);
   EXPECT_EQ(stop.lost_steps, 2);
   EXPECT_EQ(stop.last_seen, 1e9 + 10);
   EXPECT_EQ(stop.lost_seconds, 5);
   Interruption none{.epoch = 2, .step = 2, .checkpoint_time = 1e9 + 50};
-  note_lost_work(find_record(logs / kRunFileName, run_.start.time), &none);
+  add_lost_work(find_record(logs / kRunFileName, run_.start.time), &none);
   EXPECT_EQ(none.lost_steps, 0);
   EXPECT_EQ(none.lost_seconds, 0);
   EXPECT_FALSE(find_record(logs / kRunFileName, run_.start.time + 1)) << "another run's";

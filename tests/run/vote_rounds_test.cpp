@@ -100,7 +100,7 @@ Dataset set_of(const std::vector<std::string>& contents, const std::vector<int>&
     set.samples.push_back({.file_name = "x", .label = static_cast<int>(i % 2), .size = {}});
   set.samples.keep_hashes();
   for (std::size_t i = 0; i < contents.size(); ++i)
-    if (readers[i] == world->rank()) set.samples.note_content(i, contents[i]);
+    if (readers[i] == world->rank()) set.samples.set_content(i, contents[i]);
   return set;
 }
 
@@ -134,7 +134,7 @@ struct SmallJob {
     set.samples.keep_hashes();
   }
   // The name is the content.
-  void read(Dataset& set, std::size_t i) { set.samples.note_content(i, set.samples.file_name(i)); }
+  void read(Dataset& set, std::size_t i) { set.samples.set_content(i, set.samples.file_name(i)); }
   void read_training(int epoch) {
     std::vector<std::uint32_t> order =
         training_order(sources.train.samples, plan.loading.seed, epoch);
@@ -290,7 +290,7 @@ TEST(ChangedImages, AreThoseThatAnotherRankReadWithOtherBytes) {
   const std::uint32_t changed = training_order(samples, small.plan.loading.seed, 1)[0];
   const auto read = [&](std::uint32_t i) {
     const std::string there = std::string(samples.file_name(i)) + (i == changed ? "!" : "");
-    samples.note_content(i, world->leads() ? samples.file_name(i) : there);
+    samples.set_content(i, world->leads() ? samples.file_name(i) : there);
   };
   std::vector<std::uint32_t> order = training_order(samples, small.plan.loading.seed, 1);
   order.resize(4);

@@ -39,7 +39,7 @@ TEST_F(AveragedWeightsTest, FollowTheirDefinition) {
   double expected = 1;
   for (int n = 0; n < 20; ++n) {
     set(n);
-    averages.note_step();
+    averages.count_step();
     const double decay = std::min(0.5, (1.0 + n) / (10.0 + n));
     expected += (1 - decay) * (n - expected);
   }
@@ -68,13 +68,13 @@ TEST_F(AveragedWeightsTest, GoOnFromTheirState) {
   set(1);
   AveragedWeights first(*model_, 0.9), second(*model_, 0.9);
   set(3);
-  first.note_step();
+  first.count_step();
   for (std::size_t i = 0; i < first.state().size(); ++i)
     at::Tensor(second.state()[i].tensor).copy_(first.state()[i].tensor);
   second.set_steps(first.steps());
   set(5);
-  first.note_step();
-  second.note_step();
+  first.count_step();
+  second.count_step();
   for (std::size_t i = 0; i < first.state().size(); ++i)
     EXPECT_TRUE(at::equal(first.state()[i].tensor, second.state()[i].tensor));
 }

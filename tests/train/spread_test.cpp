@@ -54,8 +54,8 @@ TEST(ServerClock, CountsTheUpdatesOfOthersSinceAWorkerGotItsWeights) {
   ServerClock clock(3);
   const auto serve = [&clock](int worker) {
     const std::int64_t staleness = clock.staleness(worker);
-    clock.note_update();
-    clock.note_pull(worker);
+    clock.add_update();
+    clock.add_pull(worker);
     return staleness;
   };
   EXPECT_EQ(serve(0), 0);
@@ -64,16 +64,16 @@ TEST(ServerClock, CountsTheUpdatesOfOthersSinceAWorkerGotItsWeights) {
   EXPECT_EQ(serve(0), 2) << "of even workers, all but itself";
   EXPECT_EQ(serve(0), 0) << "no other has come";
   EXPECT_EQ(serve(1), 3) << "a slow one";
-  clock.note_join();
+  clock.add_join();
   EXPECT_EQ(clock.staleness(2), 0);
 }
 
 TEST(ServerClock, DividesTheRateByTheStaleness) {
   ServerClock clock(2);
   EXPECT_DOUBLE_EQ(clock.rate(0.1, 0), 0.1);
-  clock.note_update();
+  clock.add_update();
   EXPECT_DOUBLE_EQ(clock.rate(0.1, 0), 0.1);
-  clock.note_update();
+  clock.add_update();
   EXPECT_DOUBLE_EQ(clock.rate(0.1, 0), 0.05);
 }
 

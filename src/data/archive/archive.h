@@ -130,7 +130,7 @@ enum class TarKind {
   kLink,    // hard or symbolic
   kDevice,  // or a pipe
   kFolder,
-  kExtra,   // describes the next entry; pass its data to take_extra()
+  kExtra,   // describes the next entry; pass its data to read_extra()
   kStrange  // sparse or split
 };
 
@@ -147,12 +147,12 @@ class TarHeaders {
   TarEntry read(std::string_view header, std::uint64_t at);
 
   // Takes the data of a kExtra entry. Throws ArchiveFault.
-  void take_extra(const TarEntry& entry, std::string_view data);
+  void read_extra(const TarEntry& entry, std::string_view data);
 
   // The name of an entry other than kExtra: for folders as stored, with their slash at the end, for
   // others normal_name(), checked. Call it exactly once per entry. Throws ArchiveFault, also for a
   // kStrange entry.
-  std::string take_name(const TarEntry& entry, std::string_view header);
+  std::string read_name(const TarEntry& entry, std::string_view header);
 
   // The target of the kLink entry whose name was taken last, as stored.
   const std::string& link_target() const { return link_target_; }

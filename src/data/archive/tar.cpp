@@ -117,14 +117,14 @@ TarEntry TarHeaders::read(std::string_view header, std::uint64_t at) {
   return entry;
 }
 
-void TarHeaders::take_extra(const TarEntry& entry, std::string_view data) {
+void TarHeaders::read_extra(const TarEntry& entry, std::string_view data) {
   if (entry.type == 'L' || entry.type == 'K')
     (entry.type == 'L' ? long_name_ : long_target_) =
         std::string(data.substr(0, std::min(data.find('\0'), data.size())));
   if (entry.type == 'x' || entry.type == 'g') read_pax(entry.type, data);
 }
 
-std::string TarHeaders::take_name(const TarEntry& entry, std::string_view header) {
+std::string TarHeaders::read_name(const TarEntry& entry, std::string_view header) {
   if (entry.kind == TarKind::kStrange)
     throw ArchiveFault(std::string("it contains an entry of type '") + entry.type +
                        "' (sparse or split), which cannot be read in place");
@@ -191,8 +191,8 @@ void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& v
     const std::uint64_t data = at + kTarBlock;
     if (entry.size > end - std::min(end, data)) bytes(data, entry.size);  // throws
     at = data + tar_padded(entry.size);
-    if (entry.kind == TarKind::kExtra) return headers.take_extra(entry, bytes(data, entry.size));
-    const std::string name = headers.take_name(entry, header);
+    if (entry.kind == TarKind::kExtra) return headers.read_extra(entry, bytes(data, entry.size));
+    const std::string name = headers.read_name(entry, header);
     if (entry.kind == TarKind::kFile && !name.ends_with('/'))
       visit(name, {.offset = data, .stored_size = entry.size, .size = entry.size});
     if (entry.kind == TarKind::kLink && visit_link)

@@ -137,7 +137,7 @@ bool has_no_slash(std::string_view bytes) {
     const std::size_t name_size = number<std::uint16_t>(bytes, 28);
     const std::size_t whole = kEntrySize + name_size + number<std::uint16_t>(bytes, 30) +
                               number<std::uint16_t>(bytes, 32);
-    if (whole > bytes.size()) return false;  // take_entry() reports it
+    if (whole > bytes.size()) return false;  // parse_entry() reports it
     if (bytes.substr(kEntrySize, name_size).find('/') != bytes.npos) return false;
     bytes.remove_prefix(whole);
   }
@@ -145,7 +145,7 @@ bool has_no_slash(std::string_view bytes) {
 }
 
 // Parses the first entry in `bytes` and removes it from there.
-Entry take_entry(std::string_view& bytes, bool has_no_slash) {
+Entry parse_entry(std::string_view& bytes, bool has_no_slash) {
   if (number<std::uint32_t>(bytes, 0) != kDirectorySignature)
     throw ArchiveFault("its zip directory is damaged");
   const std::size_t name_size = number<std::uint16_t>(bytes, 28);
@@ -183,7 +183,7 @@ void list(const Source& zip, const MemberVisit& visit, const MemberVisit& visit_
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // offsets and sizes
   std::uint64_t count = 0;
   for (; !left.empty(); ++count) {
-    const Entry entry = take_entry(left, no_slash);
+    const Entry entry = parse_entry(left, no_slash);
     if (entry.member.stored_size > directory.offset)
       throw ArchiveFault("its entry " + quoted_beginning(entry.name) +
                          " extends beyond the end of the file");

@@ -162,10 +162,10 @@ class SampleTable {
   // Hashes of the images' bytes (content_hash()), known once a loader has read them, or from
   // another rank or an earlier process of the run; 0: not yet. An image whose bytes give another
   // hash later keeps the first one, and has changed. After keep_hashes(), any number of threads may
-  // call note_content(), note_hash() and hash().
+  // call set_content(), set_hash() and hash().
   void keep_hashes();
-  void note_content(std::size_t i, std::string_view bytes);
-  void note_hash(std::size_t i, std::uint64_t hash);
+  void set_content(std::size_t i, std::string_view bytes);
+  void set_hash(std::size_t i, std::uint64_t hash);
   std::uint64_t hash(std::size_t i) const;
   // The images found changed since the last call.
   std::vector<std::uint32_t> take_changed();

@@ -195,9 +195,9 @@ Dataset dataset_of(std::string_view bytes) {
   Dataset set;
   visit_facts(set, [&](const char*, auto& fact) { take_bytes(bytes, fact); });
   set.found.where.clear();  // it may be elsewhere here
-  if (const auto first = taken_from<std::int64_t>(bytes); first >= 0)
+  if (const auto first = value_from<std::int64_t>(bytes); first >= 0)
     set.first_label = static_cast<int>(std::min<std::int64_t>(first, 1));
-  for (std::string& name : taken_from<std::vector<std::string>>(bytes))
+  for (std::string& name : value_from<std::vector<std::string>>(bytes))
     set.archives.emplace_back().name = std::move(name);
   set.samples = SampleTable::take_from(bytes);
   require_consistent(set);

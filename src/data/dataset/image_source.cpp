@@ -142,7 +142,7 @@ bool FileList::can_be_read_again() const {
 bool FileList::next(std::size_t most, Dataset& set) {
   set = unlabeled_files(root_, "Images");
   while (true) {
-    take_paths(most, set.samples);
+    add_paths(most, set.samples);
     const bool has_some = !set.samples.empty();
     pollfd state{.fd = file_, .events = POLLIN, .revents = 0};
     const auto would_wait = [&] { return ::poll(&state, 1, 0) <= 0; };
@@ -164,7 +164,7 @@ void FileList::read_more() {
 }
 
 // Takes whole paths. At the end of the list, the last one needs no end.
-void FileList::take_paths(std::size_t most, SampleTable& samples) {
+void FileList::add_paths(std::size_t most, SampleTable& samples) {
   const bool has_zero = text_.find('\0') != std::string::npos;
   if (!end_of_path_ && has_zero) end_of_path_ = '\0';
   const std::size_t first = text_.find_first_of("\r\n");

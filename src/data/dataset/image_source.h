@@ -76,7 +76,7 @@ class FileList {
 
  private:
   void read_more();
-  void take_paths(std::size_t most, SampleTable& samples);
+  void add_paths(std::size_t most, SampleTable& samples);
   std::string name_of(std::string_view path) const;
   [[noreturn]] void fail(const std::string& fault) const;
 

@@ -386,8 +386,8 @@ struct Taps {
   }
 };
 
-void take_nearest(const std::uint8_t* corner, std::size_t stride, ImageSize from, ImageSize to,
-                  std::uint8_t* target) {
+void sample_nearest(const std::uint8_t* corner, std::size_t stride, ImageSize from, ImageSize to,
+                    std::uint8_t* target) {
   const auto place = [](int i, int length, int resized) {
     return static_cast<std::size_t>((i + 0.5) * length / resized);
   };
@@ -407,7 +407,7 @@ void resize_with_filter(const std::uint8_t* pixels, ImageSize whole, const Regio
   const std::size_t stride = size_of(whole.width) * 3, row_bytes = size_of(resized.width) * 3;
   const std::uint8_t* corner = pixels + whole.place_of(region.top, region.left);
   if (filter == Interpolation::kNearest)
-    return take_nearest(corner, stride, region.size, resized, target);
+    return sample_nearest(corner, stride, region.size, resized, target);
   const Kernel& kernel = kKernels[static_cast<std::size_t>(filter)];
   const std::size_t height = size_of(region.size.height);
   scratch.resize(height * row_bytes);  // after the first pass: [region.height, resized.width, 3]

@@ -268,7 +268,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
       const std::string_view bytes = bytes_of(position, decoder, times);
       damage = decoder.path.write(bytes, decoded_plan_, key, target);
       times.pixels = decoder.path.times();
-      set_.samples.note_content(sample, bytes);
+      set_.samples.set_content(sample, bytes);
       if (caches_pixels && damage.empty())
         cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
     }
@@ -285,7 +285,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     std::string& bytes = decoder.bytes;
     if (!take_read_ahead(position, bytes)) {
       times.read_seconds = watch_.read(set_, sample, bytes, closing_);
-      pool_.note_read(times.read_seconds, bytes.size());
+      pool_.add_read(times.read_seconds, bytes.size());
     }
     times.bytes_read = bytes.size();
     if (cached_ == CacheKind::kBytes) cache_->keep(sample, bytes);

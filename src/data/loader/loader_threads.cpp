@@ -231,7 +231,7 @@ int LoaderThreads::read_ahead() const {
   return reads_are_slow_ ? kReadAhead : 0;
 }
 
-void LoaderThreads::note_read(double seconds, std::size_t bytes) {
+void LoaderThreads::add_read(double seconds, std::size_t bytes) {
   if (plan_.read_ahead > 0 || reads_are_slow_) return;
   const double waited = seconds - static_cast<double>(bytes) / kCopiedBytesPerSecond;
   const double before = read_seconds_;

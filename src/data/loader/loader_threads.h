@@ -142,7 +142,7 @@ class LoaderThreads {
   // The current read-ahead.
   int read_ahead() const;
   // Tells the pool that a decoder read a file of `bytes` bytes itself.
-  void note_read(double seconds, std::size_t bytes);
+  void add_read(double seconds, std::size_t bytes);
 
   // Memory that a decoder thread reuses from image to image, for any loader.
   struct Decoder {

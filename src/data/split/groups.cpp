@@ -275,7 +275,7 @@ void scan_whole_images(const ImagesInOrder& images, const ScanPlan& plan, Scanne
       }
       found.looks[i] = look_of(image);
       if (plan.visit) plan.visit(i, image, part.whole);
-      place.set->samples.note_hash(place.i, found.hashes[i]);
+      place.set->samples.set_hash(place.i, found.hashes[i]);
     };
   });
 }

@@ -410,8 +410,8 @@ void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32
 }
 
 // Adds a note for each part that lacks images of some class.
-void note_missing_classes(const PresentClasses& present, const PartsRequest& request,
-                          PartedDataset& split) {
+void add_missing_classes(const PresentClasses& present, const PartsRequest& request,
+                         PartedDataset& split) {
   for (std::size_t p = 0; p < request.names.size(); ++p) {
     std::vector<bool> is_there(present.classes.size());
     for (std::size_t i = 0; i < split.parts.size(); ++i)
@@ -481,7 +481,7 @@ PartedDataset split_into_parts(Dataset given, const PartsRequest& request, const
     split.set.notes.push_back(std::move(note));
   split.parts = choose_parts(images, wanted);
   split.leaks = find_leaks(pairs, split.parts);
-  note_missing_classes(present, request, split);
+  add_missing_classes(present, request, split);
   split.summary = summary_of(split, request, present.classes.size(),
                              images.num_classes == present.classes.size());
   return split;

@@ -410,7 +410,7 @@ std::string summary_of(const SplitDataset& split, const std::string& how) {
          plural(num_valid, "validation image", "validation images") + " (" + how + ")";
 }
 
-void note_classes(const LabelChanges& changes, Dataset& set) {
+void log_changed_classes(const LabelChanges& changes, Dataset& set) {
   if (!changes.new_classes.empty()) {
     set.notes.push_back("--labels adds the class " +
                         quoted_among(changes.new_classes, set.classes, kMaxNamed));
@@ -493,7 +493,7 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
       const std::string name = named("labels", request.labels_file);
       changes = apply_labels(read_image_rows(request.labels_file, name), name, split.set);
     });
-  note_classes(changes, split.set);
+  log_changed_classes(changes, split.set);
   std::string how;
   problems.collect([&] {
     split.sides = sides_of_list(split.set, request);

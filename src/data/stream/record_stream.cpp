@@ -83,10 +83,10 @@ class TarRecords final : public RecordStream {
     }
     const TarEntry entry = headers_.read(header, at);
     if (entry.kind == TarKind::kExtra) {
-      headers_.take_extra(entry, data_of(entry));
+      headers_.read_extra(entry, data_of(entry));
       return true;
     }
-    const std::string name = headers_.take_name(entry, header);
+    const std::string name = headers_.read_name(entry, header);
     const bool is_data = !has_part_that_is_never_data(name);
     if (entry.kind == TarKind::kDevice && is_data) left_out_.add(LeftOut::Reason::kDevice, name);
     if (entry.kind == TarKind::kLink && is_data)
@@ -256,7 +256,7 @@ class FramedRecords final : public RecordStream {
       if (!record.fault.empty()) return true;
       if (format_ == RecordFormat::kRecordIo && is_bare_image(record.bytes)) {
         image.bytes = std::move(record.bytes);
-        take_manifest_label(image);
+        add_manifest_label(image);
         return true;
       }
       try {
@@ -281,7 +281,7 @@ class FramedRecords final : public RecordStream {
   }
 
  private:
-  void take_manifest_label(StreamRecord& image) {
+  void add_manifest_label(StreamRecord& image) {
     Record label;
     if (!reader_.next(label)) return;
     if (is_bare_image(label.bytes)) {

@@ -32,11 +32,11 @@ const std::uint8_t* pixel_at(const PixelView& image, int x, int y) {
          size.place_of(std::clamp(y, 0, size.height - 1), std::clamp(x, 0, size.width - 1));
 }
 
-void take_nearest(const PixelView& image, double x, double y, std::uint8_t* rgb) {
+void sample_nearest(const PixelView& image, double x, double y, std::uint8_t* rgb) {
   std::memcpy(rgb, pixel_at(image, static_cast<int>(x), static_cast<int>(y)), 3);
 }
 
-void take_bilinear(const PixelView& image, double x, double y, std::uint8_t* rgb) {
+void sample_bilinear(const PixelView& image, double x, double y, std::uint8_t* rgb) {
   const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
   const double dx = x - 0.5 - left, dy = y - 0.5 - top;
   const int column = static_cast<int>(left), row = static_cast<int>(top);
@@ -56,7 +56,7 @@ double cubic(double v0, double v1, double v2, double v3, double t) {
   return v1 + t * (linear + t * (square + t * cube));
 }
 
-void take_bicubic(const PixelView& image, double x, double y, std::uint8_t* rgb) {
+void sample_bicubic(const PixelView& image, double x, double y, std::uint8_t* rgb) {
   const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
   const double dx = x - 0.5 - left, dy = y - 0.5 - top;
   const int column = static_cast<int>(left) - 1, row = static_cast<int>(top) - 1;
@@ -97,11 +97,11 @@ void warp(WorkImage& image, ImageSize to, const PlaneMap& from, Interpolation in
   std::uint8_t* target = image.begin(to);
   const PixelView view{image.pixels.data(), {0, 0, image.size}};
   if (interpolation == Interpolation::kBilinear)
-    warp_with(view, to, from, outside, target, take_bilinear);
+    warp_with(view, to, from, outside, target, sample_bilinear);
   else if (interpolation == Interpolation::kBicubic)
-    warp_with(view, to, from, outside, target, take_bicubic);
+    warp_with(view, to, from, outside, target, sample_bicubic);
   else
-    warp_with(view, to, from, outside, target, take_nearest);
+    warp_with(view, to, from, outside, target, sample_nearest);
   image.replace(to);
 }
 

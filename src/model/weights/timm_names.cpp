@@ -119,7 +119,7 @@ void add_to(StoredTensor& variances, double change) {
 
 }  // namespace
 
-std::string take_torchvision_names(StateDict& state, bool is_tensorflows) {
+std::string rename_to_torchvision(StateDict& state, bool is_tensorflows) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const StoredTensor& tensor : state) shapes[tensor.name] = tensor.shape;
   const std::vector<std::int64_t> base{768, 3, 16, 16};

@@ -12,6 +12,6 @@ namespace kiln {
 // BatchNorm adds to them, which no tensor says: 1e-5, or 1e-3 in its `tf_` networks, of which
 // `is_tensorflows` are. Returns which one was taken, as a clause for the log; empty for networks of
 // one epsilon.
-std::string take_torchvision_names(StateDict& state, bool is_tensorflows);
+std::string rename_to_torchvision(StateDict& state, bool is_tensorflows);
 
 }  // namespace kiln

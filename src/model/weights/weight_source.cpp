@@ -208,8 +208,8 @@ SeenImages seen_by(const StateDict& tensors) {
     const bool trains = tensor.name.ends_with(".train_hashes");
     if (!trains && !tensor.name.ends_with(".valid_hashes")) continue;
     for (std::string_view pairs = tensor.bytes; pairs.size() >= 2 * sizeof(std::uint64_t);) {
-      taken_from<std::uint64_t>(pairs);
-      (trains ? train : valid).push_back(taken_from<std::uint64_t>(pairs));
+      value_from<std::uint64_t>(pairs);
+      (trains ? train : valid).push_back(value_from<std::uint64_t>(pairs));
     }
   }
   return make_seen_images(std::move(train), std::move(valid));
@@ -451,7 +451,7 @@ std::string to_own_names(StateDict& state, StateDictParts& parts, std::string_vi
     return (own.starts_with(kOutputLayer) ? "" : std::string(kPrefix)) + own;
   });
   rename_old_densenet_keys(state);
-  return take_torchvision_names(state, is_tensorflows(timm_name));
+  return rename_to_torchvision(state, is_tensorflows(timm_name));
 }
 
 ModelDirectory read_model(const fs::path& path) {

@@ -93,7 +93,7 @@ void share(World& world, SampleTable& samples) {
   const std::vector<std::uint64_t> all = hashes_of_all(world, samples);
   samples.keep_hashes();
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (all[i] != 0) samples.note_hash(i, all[i]);
+    if (all[i] != 0) samples.set_hash(i, all[i]);
 }
 
 void warn_of_changed(World& world, Log& log, const char* set, SampleTable& samples) {
@@ -133,7 +133,7 @@ void unpack_hashes(std::string_view packed, SampleTable& samples) {
     std::uint64_t index = 0, hash = 0;
     std::memcpy(&index, packed.data() + at, sizeof index);
     std::memcpy(&hash, packed.data() + at + sizeof index, sizeof hash);
-    if (index < samples.size()) samples.note_hash(index, hash);
+    if (index < samples.size()) samples.set_hash(index, hash);
   }
 }
 

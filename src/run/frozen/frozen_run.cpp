@@ -299,7 +299,7 @@ class FeatureRun {
     }
     const Vote all = vote(world, ballot(!faults.empty()));
     if (all.has_bad_images) set.ledger.record_on_all_ranks(faults, world, run_.console);
-    run_.stop->hear(all);
+    run_.stop->add_votes(all);
     if (run_.stop->now()) return;
     if (set.is_training) {
       record_.num_steps = pass.steps_done();
@@ -361,7 +361,7 @@ class FeatureRun {
     });
     fit_seconds_ = watch.seconds();
     record_.train_seconds += fit_seconds_;
-    run_.stop->hear(vote(run_.world, ballot(false)));
+    run_.stop->add_votes(vote(run_.world, ballot(false)));
   }
 
   HeadFit fit_here() const {

@@ -73,7 +73,7 @@ NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::str
                   mpi.phase());
   };
   watch.stuck = [&world, &log, path = error_info_path(log_path)](const auto& failure) {
-    world.mpi()->abort(tell_failure(failure, path, world, log));
+    world.mpi()->abort(report_exception(failure, path, world, log));
   };
   return watch;
 }

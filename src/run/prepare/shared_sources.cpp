@@ -235,7 +235,7 @@ void choose_part(World& world, const StreamConfig& config, const Dataset& train,
 }
 
 // Replaces the list of images by rank 0's, without its root and name.
-void take_list_of_leader(World& world, Dataset& set) {
+void read_list_of_leader(World& world, Dataset& set) {
   const std::string bytes = world.broadcast(world.leads() ? to_bytes(set) : "");
   if (world.leads()) return;
   Dataset taken = dataset_of(bytes);
@@ -320,8 +320,8 @@ void share_sources(World& world, const DataConfig& config, Sources& sources, Pix
     return;
   }
   if (world.size() == 1) return;
-  take_list_of_leader(world, sources.train);
-  take_list_of_leader(world, sources.valid);
+  read_list_of_leader(world, sources.train);
+  read_list_of_leader(world, sources.valid);
   const PixelChoice choice = world.broadcast(choice_of(pixels));
   if (!world.leads()) pixels = pixels_of(choice, config, sources);
   sources.train.root = config.train_path;

@@ -35,8 +35,9 @@ void end_of_unhandled() {
 
 }  // namespace
 
-int tell_failure(const std::exception_ptr& failure,
-                 const std::optional<std::filesystem::path>& error_info, World& world, Log& log) {
+int report_exception(const std::exception_ptr& failure,
+                     const std::optional<std::filesystem::path>& error_info, World& world,
+                     Log& log) {
   FailureReport told = report_failure(failure);
   if (!world.announce_failure(told.messages.front(), told.exit_code) ||
       is_reported(error_info, world))
@@ -45,9 +46,10 @@ int tell_failure(const std::exception_ptr& failure,
   return told.exit_code;
 }
 
-int tell_failure(const std::exception_ptr& failure, Process& process) {
+int report_exception(const std::exception_ptr& failure, Process& process) {
   if (!process.failure_told)
-    process.failure_told = tell_failure(failure, process.error_info, process.world, process.log);
+    process.failure_told =
+        report_exception(failure, process.error_info, process.world, process.log);
   return *process.failure_told;
 }
 

@@ -24,14 +24,15 @@ struct Process {
 // Reports a failure once: to the other ranks, on the console, in `error_info` if set, and where the
 // platform looks for it. Returns the exit code. The lowest failed rank writes error_info.json and
 // the platform's note.
-int tell_failure(const std::exception_ptr& failure,
-                 const std::optional<std::filesystem::path>& error_info, World& world, Log& log);
+int report_exception(const std::exception_ptr& failure,
+                     const std::optional<std::filesystem::path>& error_info, World& world,
+                     Log& log);
 
 // The same for a failure of the process, the first time that it is called. Call it where a run's
 // failure is first caught, while all that the run owns still exists: destroying a communicator
 // while other ranks use the GPU makes their work fail with errors that hide the cause, and freeing
 // memory of a GPU that waits for other ranks may not return.
-int tell_failure(const std::exception_ptr& failure, Process& process);
+int report_exception(const std::exception_ptr& failure, Process& process);
 
 // From now on, a std::bad_alloc that nothing catches ends the process with end_without_memory().
 void end_lack_of_memory();

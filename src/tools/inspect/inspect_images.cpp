@@ -35,7 +35,7 @@ BadImage check_image(Dataset& set, std::uint32_t i) {
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
-    set.samples.note_content(i, bytes);
+    set.samples.set_content(i, bytes);
     const DecodedImage decoded = decode_image(bytes, set.exif);
     return {.sample = i, .fault = decoded.damage, .damaged = !decoded.damage.empty()};
   } catch (const ImageFault& fault) {

@@ -114,7 +114,7 @@ void pack_image(Dataset& set, std::size_t i, const ShardPlan& plan, PackedImage&
   packed.is_reduced = packed.is_undecodable = packed.is_damaged = false;
   try {
     read_image_bytes(set, i, packed.bytes);
-    set.samples.note_content(i, packed.bytes);
+    set.samples.set_content(i, packed.bytes);
   } catch (const ImageFault& fault) {
     set.fail("'" + std::string(name) + "' cannot be used: " + fault.what() +
              ". Fix the file, or remove it.");

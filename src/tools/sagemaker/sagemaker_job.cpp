@@ -79,7 +79,7 @@ class Translation {
 
   SageMakerJob run() {
     tree_ = read_sagemaker_tree(folder_, problems_);
-    problems_.collect([&] { take_mpi_settings(); });
+    problems_.collect([&] { add_mpi_settings(); });
     for (const auto& [name, text] : tree_.hyperparameters)
       problems_.collect([&, &parameter = name, &value = text] { take(parameter, value); });
     add_images();
@@ -89,7 +89,7 @@ class Translation {
   }
 
  private:
-  void take_mpi_settings() {
+  void add_mpi_settings() {
     problems_.collect([&] { mpi_ = read_mpi_options(tree_.mpi_options); });
     if (!mpi_.ignored.empty())
       warnings_.push_back("Of " + std::string(kMpiOptions) + " kiln uses only variables (-x); " +

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-HttpResponse tell_server(const ServerState&, const HttpRequest&) {
+HttpResponse answer_server(const ServerState&, const HttpRequest&) {
   const Json json = {{"name", "kiln"},
                      {"version", std::string(version_number())},
                      {"extensions", {"binary_tensor_data"}}};
@@ -29,7 +29,7 @@ std::string name_in(std::string_view path) {
   return as_utf8(std::string(path.substr(0, path.find('/'))));
 }
 
-HttpResponse tell_model(const ServerState& state, const HttpRequest& request) {
+HttpResponse answer_model(const ServerState& state, const HttpRequest& request) {
   const auto classes = static_cast<std::int64_t>(state.model()->labels().size());
   const auto tensor = [](const char* name, const char* type, std::vector<std::int64_t> shape) {
     return Json{{"name", name}, {"datatype", type}, {"shape", std::move(shape)}};
@@ -125,13 +125,13 @@ std::vector<Route> inference_protocol_routes() {
   const auto post = [](const char* path) {
     return Route{.method = "POST", .path = path, .ask = ask_by_protocol};
   };
-  return {get("/v2", tell_server, false),
-          get("/v2/health/live", tell_life, true),
-          get("/v2/health/ready", tell_readiness, true),
-          get("/v2/models/*", tell_model, false),
-          get("/v2/models/*/ready", tell_readiness, true),
-          get("/v2/models/*/versions/*", tell_model, false),
-          get("/v2/models/*/versions/*/ready", tell_readiness, true),
+  return {get("/v2", answer_server, false),
+          get("/v2/health/live", answer_life, true),
+          get("/v2/health/ready", answer_readiness, true),
+          get("/v2/models/*", answer_model, false),
+          get("/v2/models/*/ready", answer_readiness, true),
+          get("/v2/models/*/versions/*", answer_model, false),
+          get("/v2/models/*/versions/*/ready", answer_readiness, true),
           post("/v2/models/*/infer"),
           post("/v2/models/*/versions/*/infer")};
 }

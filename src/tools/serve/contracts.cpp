@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kHeatMapQuality = 90;
 
-HttpResponse tell_metrics(const ServerState& state, const HttpRequest&) {
+HttpResponse answer_metrics(const ServerState& state, const HttpRequest&) {
   return {.type = "text/plain; version=0.0.4", .body = state.metrics()};
 }
 
@@ -55,7 +55,7 @@ Question ask_with_heat_map(HttpRequest request) {
   return question;
 }
 
-HttpResponse tell_page(const ServerState& state, const HttpRequest&) {
+HttpResponse answer_page(const ServerState& state, const HttpRequest&) {
   const std::shared_ptr<const ServedModel> model = state.model();
   return {.type = "text/html; charset=utf-8",
           .body = filled(kServePageHtml,
@@ -71,7 +71,7 @@ Question ask_about_record(HttpRequest request) {
 }
 
 // A batch transform asks how it may send its records: at most 100 MB at a time.
-HttpResponse tell_execution_parameters(const ServerState& state, const HttpRequest&) {
+HttpResponse answer_execution_parameters(const ServerState& state, const HttpRequest&) {
   constexpr long long kMostAtATime = 100;
   const long long payload = std::min(kMostAtATime, state.max_body_mib());
   return {.body = formatted("{\"MaxConcurrentTransforms\": %lld, \"BatchStrategy\": "
@@ -81,13 +81,13 @@ HttpResponse tell_execution_parameters(const ServerState& state, const HttpReque
 
 }  // namespace
 
-HttpResponse tell_life(const ServerState& state, const HttpRequest&) {
+HttpResponse answer_life(const ServerState& state, const HttpRequest&) {
   if (state.model()->is_failing())
     return error_response(503, "The model fails time after time; the server's log says why.");
   return {.body = "{\"status\": \"alive\", \"live\": true}\n"};
 }
 
-HttpResponse tell_readiness(const ServerState& state, const HttpRequest&) {
+HttpResponse answer_readiness(const ServerState& state, const HttpRequest&) {
   if (!state.is_ready()) return error_response(503, "The server is ending, or its model fails.");
   return {.body = "{\"status\": \"ready\", \"ready\": true}\n"};
 }

@@ -55,7 +55,7 @@ std::vector<Route> vertex_routes(const ServingPlace& place);
 // ---- what contracts share ----
 
 // Whether the server lives and its model answers; whether it takes requests, too (else 503).
-HttpResponse tell_life(const ServerState& state, const HttpRequest& request);
-HttpResponse tell_readiness(const ServerState& state, const HttpRequest& request);
+HttpResponse answer_life(const ServerState& state, const HttpRequest& request);
+HttpResponse answer_readiness(const ServerState& state, const HttpRequest& request);
 
 }  // namespace kiln

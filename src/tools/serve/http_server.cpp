@@ -145,11 +145,11 @@ class Session : public std::enable_shared_from_this<Session> {
     parser_->header_limit(kMaxHeaderBytes);
     parser_->body_limit(core_.limits.body_bytes);
     allow_time();
-    http::async_read_header(stream_, buffer_, *parser_, then(&Session::take_head));
+    http::async_read_header(stream_, buffer_, *parser_, then(&Session::load_head));
   }
 
   void refuse(HttpResponse response) {
-    core_.handler->note_refusal(response.status);
+    core_.handler->add_refusal(response.status);
     is_last_ = true;
     parser_.reset();  // the memory of the body
     send(std::move(response));
@@ -173,7 +173,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void allow_time() { stream_.expires_after(std::chrono::seconds(core_.limits.seconds)); }
 
-  void take_head(Failure failure) {
+  void load_head(Failure failure) {
     if (failure) return fail(failure);
     is_active_ = true;
     ++core_.num_active;
@@ -205,15 +205,15 @@ class Session : public std::enable_shared_from_this<Session> {
       return read_body();
     go_on_.version(11);
     go_on_.result(http::status::continue_);
-    http::async_write(stream_, go_on_, then(&Session::take_body));
+    http::async_write(stream_, go_on_, then(&Session::finish_body));
   }
 
   void read_body() {
     if (parser_->is_done()) return pass_on();
-    http::async_read_some(stream_, buffer_, *parser_, then(&Session::take_body));
+    http::async_read_some(stream_, buffer_, *parser_, then(&Session::finish_body));
   }
 
-  void take_body(Failure failure) {
+  void finish_body(Failure failure) {
     if (failure) return fail(failure);
     if (!hold(std::max(bytes_held_, parser_->get().body().size()))) return refuse(no_room());
     read_body();
@@ -236,7 +236,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (!hold(response.body.size()) && response.body.size() > kPieceBytes) {
       response = no_room();
       hold(response.body.size());
-      core_.handler->note_refusal(response.status);
+      core_.handler->add_refusal(response.status);
     }
     response_.emplace();
     response_->version(11);

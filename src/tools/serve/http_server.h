@@ -65,7 +65,7 @@ class HttpHandler {
   virtual std::optional<HttpResponse> refuse(const HttpRequest& head) = 0;
   virtual void handle(HttpRequest request, std::shared_ptr<Responder> responder) = 0;
   // The server answered a request itself, which it could not read or had no room for.
-  virtual void note_refusal(int status) = 0;
+  virtual void add_refusal(int status) = 0;
 };
 
 struct HttpLimits {

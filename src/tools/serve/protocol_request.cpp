@@ -79,7 +79,7 @@ std::vector<EncodedImage> images_of_lengths(const std::shared_ptr<const std::str
   std::vector<EncodedImage> images;
   while (!bytes.empty()) {
     if (bytes.size() < sizeof(std::uint32_t)) throw BadRequest("The BYTES of the input end early.");
-    const auto size = taken_from<std::uint32_t>(bytes);
+    const auto size = value_from<std::uint32_t>(bytes);
     if (size > bytes.size() || images.size() == static_cast<std::size_t>(kMaxImages))
       throw BadRequest("The BYTES of the input end early, or are more than 4096.");
     images.push_back({owner, bytes.substr(0, size)});

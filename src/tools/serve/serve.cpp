@@ -99,7 +99,7 @@ class Service final : public HttpHandler, public ServerState {
     batcher_.run([this, call] { guarded(*call, [&] { ask(call); }); });
   }
 
-  void note_refusal(int status) override { count("none", status); }
+  void add_refusal(int status) override { count("none", status); }
 
   bool is_ready() const override { return !is_ending_ && !model()->is_failing(); }
   std::string metrics() const override {

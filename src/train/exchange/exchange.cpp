@@ -34,7 +34,7 @@ class AllReduce : public Exchange {
     if (state_.scaler) skip = state_.scaler->unscale(state_.gradients.flat());
     if (update.clip_norm > 0) clip_norm(state_.gradients.flat(), update.clip_norm);
     state_.optimizer->step(update.learning_rate, skip);
-    if (state_.averages) state_.averages->note_step();
+    if (state_.averages) state_.averages->count_step();
   }
 
   TrainState& state_;

@@ -93,10 +93,10 @@ class ServerClock {
     return learning_rate / static_cast<double>(std::max<std::int64_t>(1, staleness(worker)));
   }
 
-  void note_update() { ++updates_; }
-  void note_pull(int worker) { at_pull_.at(index(worker)) = updates_; }
+  void add_update() { ++updates_; }
+  void add_pull(int worker) { at_pull_.at(index(worker)) = updates_; }
   // All workers now have the current weights.
-  void note_join() { std::fill(at_pull_.begin(), at_pull_.end(), updates_); }
+  void add_join() { std::fill(at_pull_.begin(), at_pull_.end(), updates_); }
 
  private:
   static std::size_t index(int worker) { return static_cast<std::size_t>(worker); }

@@ -213,7 +213,7 @@ class Server final : public ParameterServer {
 
   void gather_state() override {
     ParameterServer::gather_state();
-    clock_.note_join();
+    clock_.add_join();
   }
 
  private:
@@ -227,9 +227,9 @@ class Server final : public ParameterServer {
     wait(post(parcel(ParcelKind::kReceive, kOfServer, worker, kGradientTag, received_.flat)));
     if (announcement_->has_trained != 0) {
       optimizer_->step(clock_.rate(announcement_->learning_rate, worker));
-      clock_.note_update();
+      clock_.add_update();
     }
-    clock_.note_pull(worker);
+    clock_.add_pull(worker);
     sent_.take(weights_);
     wait(post(parcel(ParcelKind::kSend, kOfServer, worker, kWeightTag, sent_.flat)));
   }

@@ -164,7 +164,7 @@ AveragedWeights::AveragedWeights(const ImageModel& model, double decay)
   }
 }
 
-void AveragedWeights::note_step() {
+void AveragedWeights::count_step() {
   const c10::AutoGradMode no_grad(false);
   const auto n = static_cast<double>(steps_++);
   const double decay = std::min(decay_, (1 + n) / (10 + n));

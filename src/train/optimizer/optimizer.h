@@ -113,7 +113,7 @@ class AveragedWeights {
   // Starts from the model's current weights. The model must outlive it.
   AveragedWeights(const ImageModel& model, double decay);
 
-  void note_step();
+  void count_step();
 
   // Swaps the averages with the model's weights. A second call swaps them back.
   void exchange();

@@ -69,7 +69,7 @@ class SlowReads : public LoaderThreads::BatchSource {
     return true;
   }
   void load(std::size_t position, LoaderThreads::Decoder&) override {
-    if (position == 1) pool_.note_read(/*seconds=*/10, /*bytes=*/0);
+    if (position == 1) pool_.add_read(/*seconds=*/10, /*bytes=*/0);
   }
   void loaded(std::size_t, std::exception_ptr) override { ++num_loaded_; }
   bool claim_read(std::size_t*) override { return !has_been_read_; }

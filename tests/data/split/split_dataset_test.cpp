@@ -222,7 +222,7 @@ TEST(PartOf, KeepsSizesIdsAndHashes) {
     set.samples.push_back(
         {.file_name = std::to_string(i), .label = 0, .id = i, .size = ImageSize{8, i}});
   set.samples.keep_hashes();
-  set.samples.note_hash(2, 42);
+  set.samples.set_hash(2, 42);
   const Dataset part = part_of(set, {true, false, true});
   ASSERT_EQ(part.samples.size(), 2U);
   EXPECT_EQ(part.samples[1].id, 2);

@@ -25,7 +25,7 @@ class Requests : public HttpHandler {
     waiting_.push_back(std::move(responder));
     arrived_.notify_one();
   }
-  void note_refusal(int) override {}
+  void add_refusal(int) override {}
 
   std::shared_ptr<Responder> next() {
     std::unique_lock lock(mutex_);
