@@ -27,7 +27,7 @@
 #include "parallel/device/device.h"
 #include "parallel/gradients/communicator.h"
 #include "parallel/processors/processors.h"
-#include "predict/inference.h"
+#include "predict/predictor.h"
 #include "train/precision.h"
 #include "train/state.h"
 #include "train/step.h"
