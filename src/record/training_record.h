@@ -1,4 +1,4 @@
-// The metrics of a run as plain values: computed by train/, reported by report/, stored by store/.
+// The metrics of a run as plain values: computed by train/, reported by report/, stored by run_file.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct MacroScores {
 // A figure of an epoch, as the task names it.
 struct Figure {
   std::string name;   // in JSON, "macro_f1"
-  std::string title;  // in reports, "macro F1"
+  std::string title;  // "Validation/macro F1"
   std::string line;   // in the epoch's line of the log; empty: not there
   double value = 0;
   bool is_counted = false;  // the share that Totals::top1 counts, which has an interval

@@ -1,4 +1,4 @@
-// Bad images during a run, which are skipped up to an allowance.
+// Images that loading found bad (ImageFault), skipped up to an allowance. Listing: data/dataset/notes.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 //
 //   DIR/checkpoint-000007/state.json         everything but tensors and the record
 //   DIR/checkpoint-000007/metrics.jsonl      the record of the run so far
-//   DIR/checkpoint-000007/state.safetensors  weights, optimizer, statistics of the ranks
+//   DIR/checkpoint-000007/state.safetensors  what Checkpoints::write() says (run/checkpoint)
 //   DIR/checkpoint-000007/checkpoint.json    written last: sizes and hashes of the files
 //   DIR/best-000005.safetensors              weights of the best epoch, for all that name it
 //

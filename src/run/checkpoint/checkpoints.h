@@ -38,7 +38,7 @@ class Checkpoints {
   // Call if the state cannot be resumed from: finish() then only waits.
   void skip_final() { is_forgone_ = true; }
 
-  // Call after each epoch: keeps the best one in the log folder from the second minute on, once a
+  // Call before each epoch: keeps the best one in the log folder from the second minute on, once a
   // minute at most and for a small share of the time. A collective.
   void keep_best();
 

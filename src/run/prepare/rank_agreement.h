@@ -1,4 +1,4 @@
-// What the ranks of a job compare and agree on before training. Unless noted, these are
+// Values that ranks compare before training (failures: World::agree()). Unless noted, these are
 // collectives, which all ranks call in the same order.
 #pragma once
 

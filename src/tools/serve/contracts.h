@@ -1,4 +1,4 @@
-// How platforms and people ask a server: a contract is a file and rows of its table of routes.
+// How platforms and people ask a server: a contract is a table of routes (all_routes(), serve.cpp).
 #pragma once
 
 #include <functional>
