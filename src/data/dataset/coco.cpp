@@ -1,6 +1,6 @@
-// A COCO folder for classification: one *.json in the root with "images" and "annotations", by which
-// it is recognized, and "categories" (https://cocodataset.org/#format-data); file names are relative
-// to the folder. Which kind goes before it is list_folder_of_any_kind() in dataset.cpp.
+// A COCO folder for classification: one *.json in the root with "images" and "annotations", by
+// which it is recognized, and "categories" (https://cocodataset.org/#format-data); file names are
+// relative to the folder. Which kind goes before it is list_folder_of_any_kind() in dataset.cpp.
 #include <algorithm>
 #include <array>
 #include <map>
