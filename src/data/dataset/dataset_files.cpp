@@ -301,6 +301,13 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   return classes;
 }
 
+std::string fault_of_class_line(std::string_view name, bool is_first) {
+  if (name.find('\n') != name.npos) return "contains an end of line";
+  if (name.ends_with('\r')) return "ends with a carriage return";
+  if (is_first && without_byte_order_mark(name) != name) return "begins with a byte-order mark";
+  return {};
+}
+
 void read_source(const DatasetContext& context, Dataset& set) {
   const fs::path file = path_beside(context, kSourceName);
   if (!is_there(file)) return;
