@@ -505,16 +505,14 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
     std::ranges::move(left_out.notes(), std::back_inserter(set.notes));
     return;
   }
-  std::string named;
-  std::size_t num_named = 0;
-  for (const auto& [i, fault] : faults) {
-    if (++num_named > kMaxNamed) break;
-    named += (named.empty() ? "'" : ", '") + std::string(set.samples.file_name(i)) + "' " + fault;
-    if (!lines.empty()) named += " (line " + std::to_string(lines[i]) + ")";
-  }
-  if (faults.size() > kMaxNamed) named += ", …";
+  std::vector<std::string> named;
+  for (const auto& [i, fault] : faults)
+    if (named.size() < kMaxNamed)
+      named.push_back("'" + std::string(set.samples.file_name(i)) + "' " + fault +
+                      (lines.empty() ? "" : " (line " + std::to_string(lines[i]) + ")"));
   context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, but " +
-               std::to_string(faults.size()) + " of them cannot be used: " + named +
+               std::to_string(faults.size()) + " of them cannot be used: " + joined(named, ", ") +
+               (faults.size() > kMaxNamed ? ", …" : "") +
                ". Restore the files, or remove their lines from the list.");
 }
 
