@@ -47,19 +47,34 @@ class ArchiveTree {
 
   void add(std::string_view name, const ArchiveMember& member) { node_of(name).member = member; }
 
-  // nullptr: the same link is there already. `link` must outlive the tree. Throws ArchiveFault if
-  // there is one of this name with another target.
-  const Node* add(const Link& link) {
+  // The first link of a name stays. `link` must outlive the tree. Throws ArchiveFault if there is
+  // one of this name with another target.
+  void add(const Link& link) {
     Node& node = node_of(link.name);
-    if (node.link == nullptr) {
-      node.link = &link;
-      return &node;
-    }
+    if (node.link == nullptr) node.link = &link;
     if (node.link->target != link.target || node.link->is_hard != link.is_hard)
       throw ArchiveFault(quoted_beginning(link.name) + " appears in it twice, as links to " +
                          quoted_beginning(node.link->target) + " and " +
                          quoted_beginning(link.target));
-    return nullptr;
+  }
+
+  // Adds it if it is not there.
+  Node& node_of(std::string_view name) {
+    Node* node = &root_;
+    for (std::size_t begin = 0, end = 0; end != name.npos; begin = end + 1) {
+      end = name.find('/', begin);
+      const std::string_view part = name.substr(begin, end == name.npos ? end : end - begin);
+      if (part.empty() || part == ".") continue;
+      auto place = node->inside.find(part);
+      if (place == node->inside.end()) {
+        place = node->inside.emplace(part, std::make_unique<Node>()).first;
+        place->second->parent = node;
+        place->second->is_hidden = node->is_hidden || is_never_data(part);
+        ++num_nodes_;
+      }
+      node = place->second.get();
+    }
+    return *node;
   }
 
   // What a link leads to: a file or a folder, not another link. A symbolic link's target is
@@ -109,24 +124,6 @@ class ArchiveTree {
   }
 
  private:
-  Node& node_of(std::string_view name) {
-    Node* node = &root_;
-    for (std::size_t begin = 0, end = 0; end != name.npos; begin = end + 1) {
-      end = name.find('/', begin);
-      const std::string_view part = name.substr(begin, end == name.npos ? end : end - begin);
-      if (part.empty() || part == ".") continue;
-      auto place = node->inside.find(part);
-      if (place == node->inside.end()) {
-        place = node->inside.emplace(part, std::make_unique<Node>()).first;
-        place->second->parent = node;
-        place->second->is_hidden = node->is_hidden || is_never_data(part);
-        ++num_nodes_;
-      }
-      node = place->second.get();
-    }
-    return *node;
-  }
-
   Node root_;
   std::size_t num_nodes_ = 0, spent_ = 0;
 };
@@ -168,19 +165,17 @@ class Members {
     for (const SampleTable* table : {&listing_.set.samples, &listing_.others, &hidden_})
       for (std::size_t i = 0; i < table->size(); ++i)
         tree_.add(table->file_name(i), *table->member(i));
-    std::vector<const ArchiveTree::Node*> nodes;
-    for (const ArchiveTree::Link& link : links_) nodes.push_back(tree_.add(link));
+    for (const ArchiveTree::Link& link : links_) tree_.add(link);
     const auto is_label = [](const auto& file) { return is_label_file(file.name); };
     has_label_files_ = std::ranges::any_of(links_, is_label);
     for (const Sample& file : listing_.others)
       has_label_files_ = has_label_files_ || is_label_file(file.file_name);
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::string& name = links_[i].name;
-      if (has_part_that_is_never_data(name)) continue;
-      if (nodes[i] != nullptr)
-        follow(name, *nodes[i]);
+    for (const ArchiveTree::Link& link : links_) {
+      if (has_part_that_is_never_data(link.name)) continue;
+      if (const ArchiveTree::Node& node = tree_.node_of(link.name); node.link == &link)
+        follow(link.name, node);
       else
-        listing_.left_out.add(LeftOut::Reason::kRepeatedName, name);
+        listing_.left_out.add(LeftOut::Reason::kRepeatedName, link.name);
     }
   }
 
