@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxNamed = 10;
-
 [[noreturn]] void refuse(const FoundLabels& part, const std::string& text) {
   throw Error(ErrorCode::kInvalidDataset, part.where + ": " + text);
 }
@@ -216,9 +214,9 @@ class Classes {
     if (lacking.empty()) return;
     refuse(part, std::to_string(lacking.size()) +
                      (lacking.size() == 1 ? " class is" : " classes are") + " not in " +
-                     part.named_by + ": " + quoted_among(lacking, part.names, kMaxNamed) +
+                     part.named_by + ": " + quoted_among(lacking, part.names, kMostNamed) +
                      ". Add a line for each, or remove the images. It has " +
-                     quoted_names(part.names, kMaxNamed) + ".");
+                     quoted_names(part.names, kMostNamed) + ".");
   }
 
   std::string name_of(const FoundLabels& part, const Lines& lines, const RawLabel& label) const {
@@ -414,8 +412,8 @@ void apply(const LabelMeaning& meaning, std::size_t part, std::optional<int> fir
 }  // namespace
 
 std::string few_of(std::vector<std::string> names) {
-  if (names.size() > kMaxNamed) {
-    names.resize(kMaxNamed);
+  if (names.size() > kMostNamed) {
+    names.resize(kMostNamed);
     names.emplace_back("…");
   }
   return joined(names, ", ");
@@ -485,7 +483,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
     if (new_ids[id] >= 0 || is_named[id]) return;
     is_named[id] = true;
     const std::string& name = valid.classes[id];
-    if (lacking.size() >= kMaxNamed) return lacking.push_back(name);  // counted, and not shown
+    if (lacking.size() >= kMostNamed) return lacking.push_back(name);  // counted, and not shown
     lacking.push_back(quoted_among(name, train.classes));
     if (lacking.back() != "'" + printable(name) + "'") return;
     if (const std::string near = closest(name, train.classes); !near.empty())
@@ -497,7 +495,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
                (lacking.size() == 1 ? " class is" : " classes are") +
                " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
                ". Add them to the training data, or remove them here. It has " +
-               quoted_names(train.classes, kMaxNamed) + ".");
+               quoted_names(train.classes, kMostNamed) + ".");
   renumber(new_ids, valid);
   valid.classes = train.classes;
   valid.found = {};
