@@ -47,19 +47,34 @@ class ArchiveTree {
 
   void add(std::string_view name, const ArchiveMember& member) { node_of(name).member = member; }
 
-  // nullptr: the same link is there already. `link` must outlive the tree. Throws ArchiveFault if
-  // there is one of this name with another target.
-  const Node* add(const Link& link) {
+  // The first link of a name stays. `link` must outlive the tree. Throws ArchiveFault if there is
+  // one of this name with another target.
+  void add(const Link& link) {
     Node& node = node_of(link.name);
-    if (node.link == nullptr) {
-      node.link = &link;
-      return &node;
-    }
+    if (node.link == nullptr) node.link = &link;
     if (node.link->target != link.target || node.link->is_hard != link.is_hard)
       throw ArchiveFault(quoted_beginning(link.name) + " appears in it twice, as links to " +
                          quoted_beginning(node.link->target) + " and " +
                          quoted_beginning(link.target));
-    return nullptr;
+  }
+
+  // Adds it if it is not there.
+  Node& node_of(std::string_view name) {
+    Node* node = &root_;
+    for (std::size_t begin = 0, end = 0; end != name.npos; begin = end + 1) {
+      end = name.find('/', begin);
+      const std::string_view part = name.substr(begin, end == name.npos ? end : end - begin);
+      if (part.empty() || part == ".") continue;
+      auto place = node->inside.find(part);
+      if (place == node->inside.end()) {
+        place = node->inside.emplace(part, std::make_unique<Node>()).first;
+        place->second->parent = node;
+        place->second->is_hidden = node->is_hidden || is_never_data(part);
+        ++num_nodes_;
+      }
+      node = place->second.get();
+    }
+    return *node;
   }
 
   // What a link leads to: a file or a folder, not another link. A symbolic link's target is
@@ -109,24 +124,6 @@ class ArchiveTree {
   }
 
  private:
-  Node& node_of(std::string_view name) {
-    Node* node = &root_;
-    for (std::size_t begin = 0, end = 0; end != name.npos; begin = end + 1) {
-      end = name.find('/', begin);
-      const std::string_view part = name.substr(begin, end == name.npos ? end : end - begin);
-      if (part.empty() || part == ".") continue;
-      auto place = node->inside.find(part);
-      if (place == node->inside.end()) {
-        place = node->inside.emplace(part, std::make_unique<Node>()).first;
-        place->second->parent = node;
-        place->second->is_hidden = node->is_hidden || is_never_data(part);
-        ++num_nodes_;
-      }
-      node = place->second.get();
-    }
-    return *node;
-  }
-
   Node root_;
   std::size_t num_nodes_ = 0, spent_ = 0;
 };
@@ -168,20 +165,17 @@ class Members {
     for (const SampleTable* table : {&listing_.set.samples, &listing_.others, &hidden_})
       for (std::size_t i = 0; i < table->size(); ++i)
         tree_.add(table->file_name(i), *table->member(i));
-    std::vector<const ArchiveTree::Node*> nodes;
+    for (const ArchiveTree::Link& link : links_) tree_.add(link);
+    const auto is_label = [](const auto& file) { return is_label_file(file.name); };
+    has_label_files_ = std::ranges::any_of(links_, is_label);
+    for (const Sample& file : listing_.others)
+      has_label_files_ = has_label_files_ || is_label_file(file.file_name);
     for (const ArchiveTree::Link& link : links_) {
-      has_label_files_ = has_label_files_ || is_label_file(link.name);
-      nodes.push_back(tree_.add(link));
-    }
-    for (std::size_t i = 0; i < listing_.others.size() && !has_label_files_; ++i)
-      has_label_files_ = is_label_file(listing_.others.file_name(i));
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::string& name = links_[i].name;
-      if (has_part_that_is_never_data(name)) continue;
-      if (nodes[i] != nullptr)
-        follow(name, *nodes[i]);
+      if (has_part_that_is_never_data(link.name)) continue;
+      if (const ArchiveTree::Node& node = tree_.node_of(link.name); node.link == &link)
+        follow(link.name, node);
       else
-        listing_.left_out.add(LeftOut::Reason::kRepeatedName, name);
+        listing_.left_out.add(LeftOut::Reason::kRepeatedName, link.name);
     }
   }
 
@@ -234,16 +228,15 @@ class Members {
       return table.file_name(a) < table.file_name(b);
     });
     std::vector<bool> keep(table.size(), true);
-    bool keeps_all = true;
     for (std::size_t i = 1; i < order.size(); ++i) {
       const std::string_view name = table.file_name(order[i]);
       if (table.file_name(order[i - 1]) != name) continue;
       if (!are_equal(*table.member(order[i - 1]), *table.member(order[i])))
         throw ArchiveFault(quoted_beginning(name) + " appears in it twice, with two contents");
       listing_.left_out.add(LeftOut::Reason::kRepeatedName, std::string(name));
-      keep[order[i]] = keeps_all = false;
+      keep[order[i]] = false;
     }
-    if (!keeps_all) table = table.only(keep);
+    if (std::ranges::count(keep, false) > 0) table = table.only(keep);
   }
 
   Listing& listing_;
@@ -381,10 +374,8 @@ bool has_sets(const std::vector<std::string_view>& names) {
          sets.contains(ListedSet::kValid);
 }
 
-// Gives the images in class folders, which are in order, their classes. Returns the labels of all.
-std::vector<int> label_places(const DatasetContext& context, const std::vector<Place>& places,
-                              Dataset& set) {
-  std::vector<int> labels(set.samples.size(), -1);
+// Gives the images in class folders, which are in order, their classes.
+void label_places(const DatasetContext& context, const std::vector<Place>& places, Dataset& set) {
   for (const Place& place : places) {
     if (set.classes.empty() || set.classes.back() != place.folder) {
       if (!is_utf8(place.folder))
@@ -392,9 +383,8 @@ std::vector<int> label_places(const DatasetContext& context, const std::vector<P
                      "' is not UTF-8. Rename it, and create the archive again.");
       set.classes.emplace_back(place.folder);
     }
-    labels[place.image] = static_cast<int>(set.classes.size()) - 1;
+    set.samples.set_label(place.image, static_cast<int>(set.classes.size()) - 1);
   }
-  return labels;
 }
 
 // The class of an image is its folder, one level below the path that all images share; images
@@ -434,14 +424,13 @@ void label_by_folders(const DatasetContext& context, Listing& listing) {
   }
   const bool are_all = places.empty() || context.every_image;
   std::ranges::sort(places);
-  const std::vector<int> labels = label_places(context, places, set);
+  label_places(context, places, set);
   SampleTable samples;
   const auto add = [&](std::uint32_t image, ListedSet of) {
-    samples.push_back({.file_name = set.samples.file_name(image),
-                       .label = labels[image],
-                       .id = static_cast<std::int64_t>(samples.size()),
-                       .set = of},
-                      set.samples.member(image));
+    Sample copy = set.samples[image];
+    copy.id = static_cast<std::int64_t>(samples.size());
+    copy.set = of;
+    samples.push_back(copy, set.samples.member(image));
   };
   if (are_all)
     for (const std::uint32_t image : images) add(image, ListedSet::kNone);
@@ -457,16 +446,6 @@ void label_by_folders(const DatasetContext& context, Listing& listing) {
   std::ranges::move(of_archives, std::back_inserter(set.notes));
 }
 
-// The folders of an archive that hold all of its images, from the outermost.
-std::vector<std::string> folders_of_all(const Listing& listing) {
-  const SampleTable& images = listing.set.samples;
-  const std::string shared = shared_folder(names_of(images.empty() ? listing.others : images));
-  std::vector<std::string> folders = {""};
-  for (std::size_t end = shared.find('/'); end != shared.npos; end = shared.find('/', end + 1))
-    folders.push_back(shared.substr(0, end + 1));
-  return folders;
-}
-
 bool may_have_list(const SampleTable& others, std::string_view folder) {
   return std::any_of(others.begin(), others.end(), [&](const Sample& file) {
     const std::string_view name = file.file_name.substr(folder_of(file.file_name).size());
@@ -479,7 +458,10 @@ bool may_have_list(const SampleTable& others, std::string_view folder) {
 std::optional<Listing> list_listed_archive(const DatasetContext& context,
                                            const std::string& archive, Listing& listing) {
   return with_archive_named(context, archive, kArchiveKind, [&]() -> std::optional<Listing> {
-    for (const std::string& folder : folders_of_all(listing)) {
+    const SampleTable& images = listing.set.samples;
+    const std::string shared = shared_folder(names_of(images.empty() ? listing.others : images));
+    for (std::size_t end = 0; end != shared.npos; end = shared.find('/', end + 1)) {
+      const std::string folder = shared.substr(0, end == 0 ? 0 : end + 1);
       if (!may_have_list(listing.others, folder)) continue;
       const ListedFiles files(listing, folder);
       std::optional<Listing> listed =
@@ -501,16 +483,15 @@ void label_by_files(const LabelFiles& labels, Listing& listing) {
   SampleTable& images = listing.set.samples;
   const LabelFiles::Match match = labels.match(names_of(images));
   std::vector<bool> keep(images.size(), true);
-  bool keeps_all = true;
   for (std::size_t i = 0; i < images.size(); ++i) {
     images.set_label(i, std::max(match.images[i], -1));
-    if (match.images[i] != LabelFiles::kBesidePhotograph) continue;
-    listing.left_out.add(LeftOut::Reason::kBesidePhotograph, std::string(images.file_name(i)));
-    keep[i] = keeps_all = false;
+    keep[i] = match.images[i] != LabelFiles::kBesidePhotograph;
+    if (!keep[i])
+      listing.left_out.add(LeftOut::Reason::kBesidePhotograph, std::string(images.file_name(i)));
   }
   for (const std::string& name : match.spare)
     listing.left_out.add(LeftOut::Reason::kSpareLabel, name);
-  if (!keeps_all) images = images.only(keep);
+  if (std::ranges::count(keep, false) > 0) images = images.only(keep);
   for (const std::string& label : labels.labels())
     listing.set.found.labels.push_back({.text = label});
 }

@@ -2,6 +2,7 @@
 // files beside them. Symbolic links are followed wherever they lead. What a file holds is checked
 // when it is decoded.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -126,24 +127,17 @@ void add_class(const Inner& folder, const FolderNames& found, Listing& listing,
 bool has_label_files(const FolderNames& top, const std::vector<FolderNames>& found,
                      const DatasetContext& context) {
   WalkedFolders walked(context.root);
-  std::vector<fs::path> folders;
-  const auto add_inner = [&](const fs::path& folder, const FolderNames& names) {
-    if (names.folders.empty()) return;
-    const fs::path real = fs::canonical(folder);
-    for (const Inner& inner : names.folders)
-      if (!walked.enter(real, inner.name)) folders.push_back(fs::canonical(real / inner.name));
-  };
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!found[i].label_files.empty()) return true;
-    add_inner(context.root / top.folders[i].name, found[i]);
-  }
-  while (!folders.empty()) {
-    const fs::path folder = std::move(folders.back());
-    folders.pop_back();
-    const FolderNames names = list_folder(folder, context);
-    if (!names.label_files.empty()) return true;
-    add_inner(folder, names);
-  }
+  const std::function<bool(const fs::path&, const FolderNames&)> has_some =
+      [&](const fs::path& folder, const FolderNames& names) {
+        if (!names.label_files.empty() || names.folders.empty()) return !names.label_files.empty();
+        const fs::path real = fs::canonical(folder);
+        return std::ranges::any_of(names.folders, [&](const Inner& inner) {
+          return !walked.enter(real, inner.name) &&
+                 has_some(real / inner.name, list_folder(real / inner.name, context));
+        });
+      };
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (has_some(context.root / top.folders[i].name, found[i])) return true;
   return false;
 }
 
@@ -213,47 +207,35 @@ void add_data_beside(Listing& listing, const DatasetContext& context) {
 
 // Visits every image below the root, and each folder only once, however many links lead to it. With
 // `every_image`, the folders in the root are the labels of the images directly in them.
-class ImageWalk {
- public:
-  ImageWalk(Listing& listing, const DatasetContext& context)
-      : set_(listing.set), left_out_(listing.left_out), context_(context), walked_(context.root) {}
-
-  void visit(const std::string& prefix, int depth) {
-    constexpr int kMaxDepth = 100;
-    const fs::path folder = context_.root / prefix;
-    if (depth > kMaxDepth)
-      context_.fail("the folder '" + folder.string() +
-                    "' is more than 100 levels deep. Give a folder with one subfolder per class.");
-    const FolderNames found = list_folder(folder, context_);
-    left_out_.add_all(found.left_out, prefix);
-    for (const std::string& name : found.label_files) label_files_.push_back(prefix + name);
-    int label = -1;
-    if (context_.every_image && depth == 1 && !found.images.empty()) {
-      label = static_cast<int>(set_.classes.size());
-      set_.classes.push_back(prefix.substr(0, prefix.size() - 1));
-      require_class_name(set_.classes.back(), context_);
-    }
-    for (const std::string_view image : found.images)
-      set_.samples.add(prefix + std::string(image), label);
-    if (found.folders.empty()) return;
-    const fs::path real = fs::canonical(folder);
-    for (const auto& [inner, may_be_link, is_loop] : found.folders) {
-      if (const std::optional<Reason> why_not = walked_.enter(real, inner))
-        left_out_.add(*why_not, prefix + inner);
-      else
-        visit(prefix + inner + "/", depth + 1);
-    }
+void walk_images(const DatasetContext& context, const std::string& prefix, int depth,
+                 WalkedFolders& walked, Listing& listing, std::vector<std::string>& label_files) {
+  constexpr int kMaxDepth = 100;
+  const fs::path folder = context.root / prefix;
+  if (depth > kMaxDepth)
+    context.fail("the folder '" + folder.string() +
+                 "' is more than 100 levels deep. Give a folder with one subfolder per class.");
+  const FolderNames found = list_folder(folder, context);
+  listing.left_out.add_all(found.left_out, prefix);
+  for (const std::string& name : found.label_files) label_files.push_back(prefix + name);
+  int label = -1;
+  if (std::vector<std::string>& classes = listing.set.classes;
+      context.every_image && depth == 1 && !found.images.empty()) {
+    label = static_cast<int>(classes.size());
+    classes.push_back(prefix.substr(0, prefix.size() - 1));
+    require_class_name(classes.back(), context);
   }
-
-  const std::vector<std::string>& label_files() const { return label_files_; }
-
- private:
-  Dataset& set_;
-  LeftOut& left_out_;
-  const DatasetContext& context_;
-  WalkedFolders walked_;
-  std::vector<std::string> label_files_;
-};
+  for (const std::string_view image : found.images)
+    listing.set.samples.add(prefix + std::string(image), label);
+  if (found.folders.empty()) return;
+  const fs::path real = fs::canonical(folder);
+  for (const Inner& inner : found.folders) {
+    const std::string path = prefix + inner.name;
+    if (const std::optional<Reason> why_not = walked.enter(real, inner.name))
+      listing.left_out.add(*why_not, path);
+    else
+      walk_images(context, path + "/", depth + 1, walked, listing, label_files);
+  }
+}
 
 // The labels of a folder's images by its label files.
 Listing labeled_by_files(Listing walked, const std::vector<std::string>& label_files,
@@ -294,10 +276,11 @@ Listing list_folders(const DatasetContext& context) {
     add_data_beside(listing, context);
   } else {
     listing = Listing();
-    ImageWalk walk(listing, context);
-    walk.visit("", 0);
-    if (!walk.label_files().empty() && !listing.set.samples.empty())
-      listing = labeled_by_files(std::move(listing), walk.label_files(), context);
+    WalkedFolders walked(context.root);
+    std::vector<std::string> label_files;
+    walk_images(context, "", 0, walked, listing, label_files);
+    if (!label_files.empty() && !listing.set.samples.empty())
+      listing = labeled_by_files(std::move(listing), label_files, context);
   }
   Dataset& set = listing.set;
   const bool has_labels = set.labeled() || !set.found.labels.empty();

@@ -21,7 +21,6 @@ using nlohmann::json;
 
 constexpr std::uint64_t kMaxCocoBytes = 512ULL << 20;
 constexpr std::size_t kBeginning = 1 << 16;  // bytes; enough to recognize a COCO file
-constexpr std::int64_t kMaxClassId = 99'999;
 constexpr std::array kListNames = {"images", "annotations", "categories"};
 
 struct CocoFile {
@@ -122,7 +121,7 @@ class CocoReader {
     for_each("categories", [&](const json& category) {
       const std::int64_t id = integer(category, "id");
       const std::string& name = text(category, "name");
-      if (id < 0 || id > kMaxClassId) fail("its id is not between 0 and 99999");
+      if (id < 0 || id >= std::int64_t{kMaxClasses}) fail("its id is not between 0 and 99999");
       if (name.empty() || !is_clean(name)) fail("its name is empty, or has control characters");
       if (!names.insert(name).second || !names_by_id_.emplace(id, name).second)
         fail("its id or its name is a duplicate");

@@ -214,11 +214,12 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
   SampleTable samples;
   std::apply([&](auto&... column) { (take_bytes(bytes, column), ...); }, columns(samples));
   const std::size_t count = samples.size();
-  const auto fits = [&](std::size_t size) { return size == 0 || size == count; };
+  const auto fits = [&](const auto&... column) {
+    return ((column.empty() || column.size() == count) && ...);
+  };
   bool good =
       samples.ends_.size() == count && samples.sizes_.size() == count &&
-      fits(samples.ids_.size()) && fits(samples.members_.size()) && fits(samples.groups_.size()) &&
-      fits(samples.weights_.size()) && fits(samples.sets_.size()) &&
+      fits(samples.ids_, samples.members_, samples.groups_, samples.weights_, samples.sets_) &&
       std::ranges::all_of(samples.sets_, [](ListedSet set) { return set <= ListedSet::kTest; }) &&
       (count == 0 ? 0 : samples.ends_.back()) == samples.names_.size();
   for (std::size_t i = 1; good && i < count; ++i) good = samples.ends_[i - 1] <= samples.ends_[i];
@@ -309,12 +310,12 @@ Dataset read_labeled(DatasetContext context) {
   Dataset set = read_of_any_kind(context);
   if (!set.labeled()) {
     std::string advice = depth_advice(set);
-    if (advice.empty() && set.kind == Dataset::Kind::kLabelList)
-      advice = "No column that it reads has labels: name theirs with --columns label=NAME.";
-    if (advice.empty() && set.kind == Dataset::Kind::kRecords)
-      advice = "Name the feature that holds them with --record-keys label=KEY.";
     if (advice.empty())
-      advice = "Give a folder with one folder of images per class, named after the class.";
+      advice = set.kind == Dataset::Kind::kLabelList
+                   ? "No column that it reads has labels: name theirs with --columns label=NAME."
+               : set.kind == Dataset::Kind::kRecords
+                   ? "Name the feature that holds them with --record-keys label=KEY."
+                   : "Give a folder with one folder of images per class, named after the class.";
     std::string notes;  // a COCO file that could not be read is named here
     for (const std::string& note : set.notes) notes += "; " + note;
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,

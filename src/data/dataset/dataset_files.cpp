@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -125,16 +126,13 @@ ListFaults faults_in(const ListedFolder& folder, const SampleTable& samples, con
 std::string meant_name(std::string name, const std::function<bool(const std::string&)>& is_there) {
   if (name.find_first_of("\\%") == name.npos || is_there(name)) return name;
   std::ranges::replace(name, '\\', '/');
-  const auto digit = [](char c) {
-    return std::string_view("0123456789abcdef").find(in_small_letters({&c, 1}));
-  };
   std::string decoded;
   for (std::size_t i = 0; i < name.size(); ++i) {
+    const char* const digits = name.data() + i + 1;
+    unsigned char byte = 0;
     const bool is_escape = name[i] == '%' && i + 2 < name.size() &&
-                           digit(name[i + 1]) != std::string_view::npos &&
-                           digit(name[i + 2]) != std::string_view::npos;
-    decoded +=
-        is_escape ? static_cast<char>(digit(name[i + 1]) * 16 + digit(name[i + 2])) : name[i];
+                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    decoded += is_escape ? static_cast<char>(byte) : name[i];
     if (is_escape) i += 2;
   }
   return decoded != name && !is_there(name) && is_there(decoded) ? decoded : name;
@@ -299,6 +297,13 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
                    ". Use distinct names.");
   }
   return classes;
+}
+
+std::string fault_of_class_line(std::string_view name, bool is_first) {
+  if (name.find('\n') != name.npos) return "contains an end of line";
+  if (name.ends_with('\r')) return "ends with a carriage return";
+  if (is_first && without_byte_order_mark(name) != name) return "begins with a byte-order mark";
+  return {};
 }
 
 void read_source(const DatasetContext& context, Dataset& set) {

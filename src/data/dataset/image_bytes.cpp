@@ -23,17 +23,6 @@ void read_exactly(const OpenFile& file, std::uint64_t offset, char* target, std:
   throw ImageFault("its archive was truncated after it was listed");
 }
 
-// The offset of the data that follows a zip member's local header.
-std::uint64_t data_offset(const OpenFile& file, const ArchiveMember& member) {
-  char header[kZipHeaderBytes];
-  read_exactly(file, member.offset, header, sizeof header);
-  try {
-    return zip_data_offset({header, sizeof header}, member);
-  } catch (const ArchiveFault& fault) {
-    throw ImageFault(fault.what());
-  }
-}
-
 void inflate_bytes(const std::string& packed, std::size_t size, std::string& buffer) {
   buffer.resize(size);
   z_stream stream{};
@@ -144,11 +133,17 @@ void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t 
   }
   if (member.packing == Packing::kTfRecord) return read_tfrecord(file, member, limit, buffer);
   if (member.packing == Packing::kParts) return read_parts(file, member, buffer);
-  const std::uint64_t begin = data_offset(file, member);
+  char header[kZipHeaderBytes];
+  read_exactly(file, member.offset, header, sizeof header);
   std::string packed;
   std::string& stored = member.packing == Packing::kStored ? buffer : packed;
-  stored.resize(member.stored_size);
-  read_exactly(file, begin, stored.data(), stored.size());
+  try {
+    const std::uint64_t begin = zip_data_offset({header, sizeof header}, member);
+    stored.resize(member.stored_size);
+    read_exactly(file, begin, stored.data(), stored.size());
+  } catch (const ArchiveFault& fault) {
+    throw ImageFault(fault.what());
+  }
   if (member.packing == Packing::kDeflated) inflate_bytes(packed, member.size, buffer);
   const uLong checksum =
       crc32_z(0, reinterpret_cast<const unsigned char*>(buffer.data()), buffer.size());

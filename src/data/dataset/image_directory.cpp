@@ -26,7 +26,6 @@ const char* const kRewrite =
     ". Write the ImageDirectory again, for example with 'kiln convert' from the images.";
 
 constexpr std::size_t kMaxLineBytes = 1 << 20;
-constexpr std::int64_t kMaxClassId = 99'999;
 
 // About the contents of a line or column. Callers add the file and the line.
 [[noreturn]] void fault(const std::string& clause) {
@@ -60,9 +59,8 @@ void read_categories(const json& categories, ListSchema& schema) {
       fault("a category is not an object with \"id\" and \"name\"");
     const std::int64_t id = integer_of(category["id"], "the id of a category");
     const std::string& name = text_of(category["name"], "the name of a category");
-    if (id < 0 || id > kMaxClassId)
-      fault("category id " + std::to_string(id) + " is not between 0 and " +
-            std::to_string(kMaxClassId));
+    if (id < 0 || id >= std::int64_t{kMaxClasses})
+      fault("category id " + std::to_string(id) + " is not between 0 and 99999");
     if (name.empty()) fault("category " + std::to_string(id) + " has an empty name");
     if (schema.classes.size() <= static_cast<std::size_t>(id)) schema.classes.resize(id + 1);
     if (!schema.classes[id].empty()) fault("category id " + std::to_string(id) + " appears twice");
@@ -263,8 +261,6 @@ Entries read_meta(const DatasetContext& context, const ListedFiles& files) {
     fail_at(context, file, fault);
   }
 }
-
-constexpr std::size_t kMaxNamed = 10;
 
 // The entries of `_meta.yaml`, or their defaults.
 Entries directory_entries(const DatasetContext& context, const ListedFiles& files) {
@@ -505,16 +501,14 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
     std::ranges::move(left_out.notes(), std::back_inserter(set.notes));
     return;
   }
-  std::string named;
-  std::size_t num_named = 0;
-  for (const auto& [i, fault] : faults) {
-    if (++num_named > kMaxNamed) break;
-    named += (named.empty() ? "'" : ", '") + std::string(set.samples.file_name(i)) + "' " + fault;
-    if (!lines.empty()) named += " (line " + std::to_string(lines[i]) + ")";
-  }
-  if (faults.size() > kMaxNamed) named += ", …";
+  std::vector<std::string> named;
+  for (const auto& [i, fault] : faults)
+    if (named.size() < kMostNamed)
+      named.push_back("'" + std::string(set.samples.file_name(i)) + "' " + fault +
+                      (lines.empty() ? "" : " (line " + std::to_string(lines[i]) + ")"));
   context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, but " +
-               std::to_string(faults.size()) + " of them cannot be used: " + named +
+               std::to_string(faults.size()) + " of them cannot be used: " + joined(named, ", ") +
+               (faults.size() > kMostNamed ? ", …" : "") +
                ". Restore the files, or remove their lines from the list.");
 }
 

@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxListBytes = std::uint64_t{2} << 30;
-constexpr std::size_t kMaxNamed = 10;
 constexpr std::size_t kMaxPathBytes = 4096;
 constexpr double kMaxWeight = 1e6;
 
@@ -95,7 +94,7 @@ void shorten_to_common(std::string_view path, std::string& folder) {
 }
 
 std::string too_many(std::size_t count) {
-  return count > kMaxNamed ? "; and " + std::to_string(count - kMaxNamed) + " more" : "";
+  return count > kMostNamed ? "; and " + std::to_string(count - kMostNamed) + " more" : "";
 }
 
 // "20 images of the set test"; empty if there are none.
@@ -125,13 +124,15 @@ ListRows::ListRows(const DatasetContext& a_context)
 }
 
 void ListRows::fault(int line, const std::string& clause) {
-  if (++num_faults_ <= kMaxNamed)
+  if (++num_faults_ <= kMostNamed)
     faults_.push_back((line > 0 ? std::string(unit) + " " + std::to_string(line) + ": " : "") +
                       clause);
 }
 
 bool ListRows::wants_flags() const {
-  return context.records.task == TaskKind::kMultiLabel || columns.has_all_labels();
+  const std::pair<std::string, std::string> all_labels("label", "*");
+  return context.records.task == TaskKind::kMultiLabel ||
+         std::ranges::count(context.records.columns, all_labels) > 0;
 }
 
 void ListRows::name_classes(std::vector<std::string> names, const std::string& named_by) {
@@ -235,7 +236,7 @@ std::optional<std::string> ListRows::name_of(const ListedRow& row, bool is_wante
   } else if (path.find("://") != path.npos) {
     if (!is_wanted) return {};
     const std::string prefix = prefix_of(path);
-    if (unmapped_.contains(prefix) || unmapped_.size() < kMaxNamed)
+    if (unmapped_.contains(prefix) || unmapped_.size() < kMostNamed)
       ++unmapped_[prefix];
     else
       fault(row.line, "has the prefix '" + prefix + "'");
@@ -303,29 +304,13 @@ void ListRows::refuse_several() {
         if (part != labels_[i] && counts.at(part) > 1) are_several[i] = true;
       });
   }
-  const auto refuse = [&](int line, int label) {
-    const auto place = static_cast<std::size_t>(label);
-    if (are_several[place])
-      fault(line, (is_open ? several_text : unread_list_text)(labels_[place]));
-  };
-  for (std::size_t i = 0; i < lines_.size(); ++i) {
-    const int label = set.samples.label(i);
-    if (label < 0) continue;
-    if (is_open)
-      refuse(lines_[i], label);
-    else
-      for (const int one : sets_.sets()[static_cast<std::size_t>(label)]) refuse(lines_[i], one);
-  }
-}
-
-// Columns of --columns that no row has.
-void ListRows::refuse_columns() {
-  const std::vector<std::string> none = columns.missing();
-  if (none.empty() || !has_columns || (lines_.empty() && num_faults_ == 0)) return;
-  ++num_faults_;
-  faults_.insert(faults_.begin(),
-                 "it has no column " + joined(none, ", ") + ", which --columns names");
-  if (faults_.size() > kMaxNamed) faults_.pop_back();
+  const LabelClasses classes{sets_.sets()};  // none: one each
+  for (std::size_t i = 0; i < lines_.size(); ++i)
+    classes.visit(set.samples.label(i), [&](int id) {
+      const auto place = static_cast<std::size_t>(id);
+      if (are_several[place])
+        fault(lines_[i], (is_open ? several_text : unread_list_text)(labels_[place]));
+    });
 }
 
 int ListRows::label_of(std::string_view text) {
@@ -390,17 +375,13 @@ std::vector<bool> ListRows::first_of_each() {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> order(rows.size());
   for (std::uint32_t i = 0; i < rows.size(); ++i) order[i] = {content_hash(rows.file_name(i)), i};
   std::ranges::sort(order);
-  for (std::size_t k = 1, begin = 0; k < order.size(); ++k) {
-    if (order[k].first != order[k - 1].first) {
-      begin = k;
-      continue;
-    }
-    const std::uint32_t i = order[k].second;
-    std::size_t first = begin;  // two names hardly ever share a hash
-    while (first < k && rows.file_name(order[first].second) != rows.file_name(i)) ++first;
-    if (first == k) continue;
-    is_first[i] = false;
-    repeat(order[first].second, i);
+  std::map<std::string_view, std::uint32_t> firsts;  // of one hash, which names hardly ever share
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const auto [hash, i] = order[k];
+    if (k > 0 && order[k - 1].first != hash) firsts.clear();
+    const auto [first, is_new] = firsts.emplace(rows.file_name(i), i);
+    is_first[i] = is_new;
+    if (!is_new) repeat(first->second, i);
   }
   return is_first;
 }
@@ -448,11 +429,10 @@ void ListRows::find_files() {
   const ListFaults missing = ListedFiles(folder).find_images(set);
   if (missing.empty()) return;
   std::vector<std::string> named;
-  for (const auto& [i, why] : missing) {
-    if (named.size() == kMaxNamed) break;
-    named.push_back(std::string(unit) + " " + std::to_string(lines_[i]) + ": '" +
-                    std::string(set.samples.file_name(i)) + "' " + why);
-  }
+  for (const auto& [i, why] : missing)
+    if (named.size() < kMostNamed)
+      named.push_back(std::string(unit) + " " + std::to_string(lines_[i]) + ": '" +
+                      std::string(set.samples.file_name(i)) + "' " + why);
   context.fail(plural(static_cast<long long>(missing.size()), "image", "images") + " of " +
                std::to_string(set.samples.size()) + " cannot be used, in '" + set.folder +
                "': " + joined(named, "; ") + too_many(missing.size()) +
@@ -474,7 +454,7 @@ void ListRows::label_by_flags() {
   }
   if (!wants_flags()) {
     if (labels_.size() > 1)
-      set.notes.push_back("the columns " + quoted_names(labels_, kMaxNamed) +
+      set.notes.push_back("the columns " + quoted_names(labels_, kMostNamed) +
                           " have a 0 or a 1 in each row, and may say which classes an image has: "
                           "read them with --task multi-label");
     labels_.clear();
@@ -522,7 +502,13 @@ Listing ListRows::take() {
         "or name the column with --columns split=NAME.");
   set.kind = Dataset::Kind::kLabelList;
   refuse_several();
-  refuse_columns();
+  if (const std::vector<std::string> none = columns.missing();
+      !none.empty() && has_columns && (!lines_.empty() || num_faults_ > 0)) {
+    ++num_faults_;
+    faults_.insert(faults_.begin(),
+                   "it has no column " + joined(none, ", ") + ", which --columns names");
+    if (faults_.size() > kMostNamed) faults_.pop_back();
+  }
   label_by_flags();
   const std::vector<bool> is_first = first_of_each();
   refuse_faults();
@@ -541,11 +527,6 @@ Listing ListRows::take() {
         unpacked_note(context, "", set.archives.front().file, "has its images in it") + ")");
   }
   add_labels();
-  add_notes(others);
-  return {.set = std::move(set)};
-}
-
-void ListRows::add_notes(const std::string& others) {
   if (!others.empty()) set.notes.push_back("left out: " + others);
   if (!has_columns && !context.records.columns.empty())
     set.notes.emplace_back("a list of this form has no columns for --columns to name");
@@ -560,6 +541,7 @@ void ListRows::add_notes(const std::string& others) {
                         " is written as programs write a missing value, such as NA, so that their "
                         "images are in no group");
   if (!has_sets_ && !columns.is_given(ListField::kSet)) set.add_note(other_columns.note());
+  return {.set = std::move(set)};
 }
 
 namespace {

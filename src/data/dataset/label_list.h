@@ -36,6 +36,8 @@ class RowFault : public std::runtime_error {
 };
 
 using ListPlaces = std::array<std::size_t, kNumListFields>;
+inline constexpr ListPlaces kNoPlaces = {kNoColumn, kNoColumn, kNoColumn,
+                                         kNoColumn, kNoColumn, kNoColumn};
 
 // Which column of a list has which field: by usual names, in any case, or as --columns says.
 class ListColumns {
@@ -47,7 +49,6 @@ class ListColumns {
   // Also remembers that there is such a column.
   std::optional<ListField> field_of(std::string_view column);
   bool is_given(ListField field) const;  // by --columns
-  bool has_all_labels() const;           // --columns label=*
   // Throws RowFault if --columns gives a key or a column twice.
   void refuse_repeats() const;
   // The place of each field among the columns; empty if none has the path. Throws RowFault if two
@@ -169,7 +170,6 @@ class ListRows {
   int labels_of(const ListedRow& row);
   std::string shown_label(int label) const;
   void refuse_several();
-  void refuse_columns();
   void label_by_flags();
   void refuse_faults() const;
   void place(const std::vector<bool>& keep);
@@ -177,7 +177,6 @@ class ListRows {
   void repeat(std::size_t earlier, std::size_t later);
   void find_files();
   void add_labels();
-  void add_notes(const std::string& others);
 
   std::string root_, absolute_root_;  // where relative paths begin
   std::string plain_folder_;  // of the last row with a "..", which leads through no link and back

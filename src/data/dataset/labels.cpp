@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxNamed = 10;
-
 [[noreturn]] void refuse(const FoundLabels& part, const std::string& text) {
   throw Error(ErrorCode::kInvalidDataset, part.where + ": " + text);
 }
@@ -47,22 +45,17 @@ class Lines {
   std::unordered_map<std::string_view, int> lines_;
 };
 
-bool looks_like_number(const RawLabel& label) {
-  return is_class_number(label.text);
-}
-
 // A label of each look among those of a part; nullptr: there is none. Without given names, those
 // that the data name themselves are neither.
 struct Looks {
   explicit Looks(const FoundLabels& part) {
-    static const std::vector<std::string> kNone;
     const bool has_names = has_given_names(&part);
-    const Lines lines(has_names ? part.names : kNone);
+    const Lines lines(part.names);
     for (const RawLabel& label : part.labels) {
       if (part.are_names || (!has_names && !label.name.empty())) continue;
-      const RawLabel*& place = !looks_like_number(label) ? word
-                               : lines.of(label) >= 0    ? given
-                                                         : number;
+      const RawLabel*& place = !is_class_number(label.text)        ? word
+                               : has_names && lines.of(label) >= 0 ? given
+                                                                   : number;
       if (place == nullptr) place = &label;
     }
   }
@@ -71,26 +64,31 @@ struct Looks {
   const RawLabel* given = nullptr;  // a number that is the name of a class, or has such a name
 };
 
-// Where a label of the part was found.
-std::string place_of(const FoundLabels& part, const RawLabel& label) {
-  const auto at = static_cast<std::size_t>(&label - part.labels.data());
-  return " in " + (part.places.empty() ? part.where : part.places[at]);
-}
+// A label of a part.
+struct PartLabel {
+  const FoundLabels* part = nullptr;
+  const RawLabel* label = nullptr;
+  // " in " and where it was found.
+  std::string place() const {
+    const auto at = static_cast<std::size_t>(label - part->labels.data());
+    return " in " + (part->places.empty() ? part->where : part->places[at]);
+  }
+};
 
-[[noreturn]] void refuse_mixed(const FoundLabels& part, const RawLabel& word,
-                               const FoundLabels& other, const RawLabel& number) {
-  const std::string& name = word.text.empty() ? word.name : word.text;
-  refuse(part, "the label '" + excerpt(name) + "'" + place_of(part, word) + " is a name, but '" +
-                   number.text + "'" + place_of(other, number) +
-                   " is a number. Write the names, or the numbers (of up to five digits), in all "
-                   "of them, or give --classes FILE with a name for each number.");
+[[noreturn]] void refuse_mixed(const PartLabel& word, const PartLabel& number) {
+  const std::string& name = word.label->text.empty() ? word.label->name : word.label->text;
+  refuse(*word.part,
+         "the label '" + excerpt(name) + "'" + word.place() + " is a name, but '" +
+             number.label->text + "'" + number.place() +
+             " is a number. Write the names, or the numbers (of up to five digits), in all "
+             "of them, or give --classes FILE with a name for each number.");
 }
 
 void require_one_spelling(const LabelParts& parts) {
   std::map<std::int64_t, std::string_view> spellings;
   for (const FoundLabels* part : parts)
     for (const RawLabel& label : part->labels) {
-      if (part->are_names || !looks_like_number(label) ||
+      if (part->are_names || !is_class_number(label.text) ||
           (has_given_names(part) && !part->are_lines))
         continue;
       const auto [other, is_new] = spellings.emplace(class_number(label.text), label.text);
@@ -109,7 +107,7 @@ std::string has_names(const FoundLabels& part) {
 const RawLabel* misfit(const FoundLabels& part, int first) {
   const Lines lines(part.names);
   const auto place = std::ranges::find_if(part.labels, [&](const RawLabel& label) {
-    if (!looks_like_number(label)) return false;
+    if (!is_class_number(label.text)) return false;
     const std::int64_t id = class_number(label.text) - first;
     const int own = lines.of(label.name);
     return id < 0 || id >= std::ssize(part.names) || (own >= 0 && own != id);
@@ -131,7 +129,7 @@ const RawLabel* misfit(const FoundLabels& part, int first) {
 std::string range_of(const FoundLabels& part) {
   std::set<std::int64_t> numbers;
   for (const RawLabel& label : part.labels)
-    if (looks_like_number(label)) numbers.insert(class_number(label.text));
+    if (is_class_number(label.text)) numbers.insert(class_number(label.text));
   return std::to_string(*numbers.begin()) + " to " + std::to_string(*numbers.rbegin());
 }
 
@@ -189,22 +187,17 @@ class Classes {
  private:
   // The names that data without given ones have for their numbers, one for each.
   void collect_own_names() {
-    struct Named {
-      const FoundLabels* part;
-      const RawLabel* label;
-    };
-    std::map<std::string_view, Named> by_number, by_name;
+    std::map<std::string_view, PartLabel> by_number, by_name;
     for (const FoundLabels* part : parts_)
       for (const RawLabel& label : part->labels) {
-        if (has_given_names(part) || label.name.empty() || !looks_like_number(label)) continue;
-        const Named own{part, &label};
-        for (const Named& other : {by_number.emplace(label.text, own).first->second,
-                                   by_name.emplace(label.name, own).first->second})
+        if (has_given_names(part) || label.name.empty() || !is_class_number(label.text)) continue;
+        const PartLabel own{part, &label};
+        for (const PartLabel& other : {by_number.emplace(label.text, own).first->second,
+                                       by_name.emplace(label.name, own).first->second})
           if (*other.label != label)
             refuse(*part, "there are different classes: number " + other.label->text + " is '" +
-                              excerpt(other.label->name) + "'" +
-                              place_of(*other.part, *other.label) + ", but number " + label.text +
-                              " is '" + excerpt(label.name) + "'" + place_of(*part, label) +
+                              excerpt(other.label->name) + "'" + other.place() + ", but number " +
+                              label.text + " is '" + excerpt(label.name) + "'" + own.place() +
                               ". Give --classes FILE with a name for each number, or separate the "
                               "datasets.");
         own_names_.emplace(class_number(label.text), label.name);
@@ -216,19 +209,19 @@ class Classes {
     const Lines lines(part.names);
     std::vector<std::string> lacking;
     for (const RawLabel& label : part.labels)
-      if (!(part.are_lines && looks_like_number(label)) && lines.of(label) < 0)
+      if (!(part.are_lines && is_class_number(label.text)) && lines.of(label) < 0)
         lacking.push_back(label.text.empty() ? label.name : label.text);
     if (lacking.empty()) return;
     refuse(part, std::to_string(lacking.size()) +
                      (lacking.size() == 1 ? " class is" : " classes are") + " not in " +
-                     part.named_by + ": " + quoted_among(lacking, part.names, kMaxNamed) +
+                     part.named_by + ": " + quoted_among(lacking, part.names, kMostNamed) +
                      ". Add a line for each, or remove the images. It has " +
-                     quoted_names(part.names, kMaxNamed) + ".");
+                     quoted_names(part.names, kMostNamed) + ".");
   }
 
   std::string name_of(const FoundLabels& part, const Lines& lines, const RawLabel& label) const {
     if (part.are_names) return label.text;
-    if (part.are_lines && looks_like_number(label))
+    if (part.are_lines && is_class_number(label.text))
       return part.names[static_cast<std::size_t>(class_number(label.text) - first_)];
     if (has_given_names(&part)) return part.names[static_cast<std::size_t>(lines.of(label))];
     if (!label.name.empty()) return label.name;
@@ -273,8 +266,7 @@ class Classes {
   void order_names() {
     std::map<std::string_view, std::int64_t> numbers;
     for (const auto& [number, name] : own_names_) numbers.emplace(name, number);
-    const FoundLabels *of_word = nullptr, *of_number = nullptr;
-    const RawLabel *word = nullptr, *number = nullptr;
+    PartLabel word, number;
     std::set<std::string> all;
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const FoundLabels& part = *parts_[p];
@@ -283,26 +275,21 @@ class Classes {
         const std::string& name = *all.insert(names_[p][i]).first;
         if (!numbers.empty() && !numbers.contains(name)) refuse_unnamed(part, name);
         const bool is_free = !part.are_names && !has_given_names(&part);
-        const bool is_value = is_free && is_class_number(name);
-        if ((is_value ? number : word) != nullptr) continue;
-        (is_value ? of_number : of_word) = &part;
-        (is_value ? number : word) = &part.labels[i];
+        PartLabel& first = is_free && is_class_number(name) ? number : word;
+        if (first.label == nullptr) first = {&part, &part.labels[i]};
       }
     }
-    if (numbers.empty() && number != nullptr && word != nullptr)
-      refuse_mixed(*of_word, *word, *of_number, *number);
+    if (numbers.empty() && number.label != nullptr && word.label != nullptr)
+      refuse_mixed(word, number);
     meaning_.classes.assign(all.begin(), all.end());
     const bool has_own_numbers = !numbers.empty() && numbers.size() == all.size();
-    if (!has_own_numbers && word != nullptr) return;
+    if (!has_own_numbers && word.label != nullptr) return;
     std::ranges::sort(meaning_.classes, {}, [&](const std::string& name) {
       return has_own_numbers ? numbers.at(name) : class_number(name);
     });
-    if (!has_own_numbers) report_numbers();
-  }
-
-  void report_numbers() {
     const std::size_t count = meaning_.classes.size();
-    if (count == 0 || meaning_.classes.back() == std::to_string(count - 1)) return;
+    if (has_own_numbers || count == 0 || meaning_.classes.back() == std::to_string(count - 1))
+      return;
     meaning_.note = "the labels are numbers without names, " + meaning_.classes.front() + " to " +
                     meaning_.classes.back() + ", of which " + std::to_string(count) +
                     (count == 1 ? " is" : " are") +
@@ -358,7 +345,7 @@ std::optional<int> first_number(const LabelParts& parts, std::optional<int> give
   for (const FoundLabels* part : parts) {
     const Looks& looks = all_looks.emplace_back(*part);
     if (looks.word != nullptr && looks.number != nullptr)
-      refuse_mixed(*part, *looks.word, *part, *looks.number);
+      refuse_mixed({part, looks.word}, {part, looks.number});
     are_lines = are_lines || (has_given_names(part) && looks.number != nullptr);
   }
   LabelParts numbered;
@@ -411,7 +398,7 @@ void apply(const LabelMeaning& meaning, std::size_t part, std::optional<int> fir
   if (set.classes != meaning.classes) set.schema_json = schema_text(meaning.classes);
   set.classes = meaning.classes;
   const bool are_numbers =
-      std::ranges::any_of(found.labels, [](auto& label) { return looks_like_number(label); });
+      std::ranges::any_of(found.labels, [](auto& label) { return is_class_number(label.text); });
   set.first_label = found.are_lines || (are_numbers && !has_given_names(&found) && !found.are_names)
                         ? std::optional(first.value_or(0))
                         : std::nullopt;
@@ -425,8 +412,8 @@ void apply(const LabelMeaning& meaning, std::size_t part, std::optional<int> fir
 }  // namespace
 
 std::string few_of(std::vector<std::string> names) {
-  if (names.size() > kMaxNamed) {
-    names.resize(kMaxNamed);
+  if (names.size() > kMostNamed) {
+    names.resize(kMostNamed);
     names.emplace_back("…");
   }
   return joined(names, ", ");
@@ -496,7 +483,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
     if (new_ids[id] >= 0 || is_named[id]) return;
     is_named[id] = true;
     const std::string& name = valid.classes[id];
-    if (lacking.size() >= kMaxNamed) return lacking.push_back(name);  // counted, and not shown
+    if (lacking.size() >= kMostNamed) return lacking.push_back(name);  // counted, and not shown
     lacking.push_back(quoted_among(name, train.classes));
     if (lacking.back() != "'" + printable(name) + "'") return;
     if (const std::string near = closest(name, train.classes); !near.empty())
@@ -508,7 +495,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
                (lacking.size() == 1 ? " class is" : " classes are") +
                " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
                ". Add them to the training data, or remove them here. It has " +
-               quoted_names(train.classes, kMaxNamed) + ".");
+               quoted_names(train.classes, kMostNamed) + ".");
   renumber(new_ids, valid);
   valid.classes = train.classes;
   valid.found = {};

@@ -71,19 +71,13 @@ void ListColumns::refuse_repeats() const {
     }
 }
 
-bool ListColumns::has_all_labels() const {
-  return std::ranges::any_of(
-      given_, [](const auto& pair) { return pair.first == "label" && pair.second == "*"; });
-}
-
 bool ListColumns::is_given(ListField field) const {
   const std::string_view key = kFieldNames[static_cast<std::size_t>(field)].front();
   return std::ranges::any_of(given_, [&](const auto& pair) { return pair.first == key; });
 }
 
 std::optional<ListPlaces> ListColumns::places(const std::vector<std::string>& columns) {
-  ListPlaces places{};
-  places.fill(kNoColumn);
+  ListPlaces places = kNoPlaces;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::optional<ListField> field = field_of(columns[i]);
     if (!field) continue;
@@ -116,8 +110,7 @@ void ListColumns::refuse_second_label(const std::string& label, const std::strin
 }
 
 std::optional<ListPlaces> ListColumns::numbers(std::size_t num_columns) {
-  ListPlaces places{};
-  places.fill(kNoColumn);
+  ListPlaces places = kNoPlaces;
   std::vector<bool> is_there(given_.size());
   for (std::size_t i = 0; i < given_.size(); ++i) {
     const auto& [key, name] = given_[i];

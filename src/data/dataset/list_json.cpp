@@ -219,10 +219,9 @@ std::size_t end_of_value(std::string_view text) {
 
 // The elements of a list, of which only one is in memory. `text` becomes that of an object.
 void read_elements(std::string text, ListRows& rows) {
-  const std::size_t end = end_of_value(text);
-  if (!trimmed(std::string_view(text).substr(end)).empty())
-    throw RowFault("has text after its list, '" +
-                   excerpt(std::string(trimmed(std::string_view(text).substr(end)))) + "'");
+  const std::string_view rest = trimmed(std::string_view(text).substr(end_of_value(text)));
+  if (!rest.empty())
+    throw RowFault("has text after its list, '" + excerpt(std::string(rest)) + "'");
   rows.unit = "entry";
   int number = 0;
   parse_json_lists("{\"\":" + std::move(text) + "}",

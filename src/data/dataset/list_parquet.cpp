@@ -26,7 +26,6 @@ constexpr const char* kRemedy =
     "Parquet files need pip's extra kiln-trainer[parquet], or Kiln installed again. Or give a list "
     "that ends in .csv or .jsonl.";
 constexpr std::string_view kBytes = ".bytes";
-constexpr std::size_t kMaxNamed = 10;
 constexpr std::int64_t kMaxTextBytes = std::int64_t{2} << 30;  // of a column in a row group
 
 // The files of a list: one, or all in a folder.
@@ -107,7 +106,7 @@ std::string struct_of_images(const std::vector<std::string>& columns,
   for (const auto& [key, name] : context.records.columns)
     if (key == "path") return std::ranges::count(found, name) > 0 ? name : std::string();
   if (found.size() > 1)
-    throw RowFault("has several columns with images, " + quoted_names(found, kMaxNamed) +
+    throw RowFault("has several columns with images, " + quoted_names(found, kMostNamed) +
                    ": choose one with --columns path=NAME");
   return found.empty() ? std::string() : found.front();
 }
@@ -120,30 +119,36 @@ class Rows {
       : file_(file), rows_(rows), set_(set), spool_(spool) {
     rows.unit = "row";
     rows.has_marks = true;
-    std::vector<std::string> all = file.columns();
+    const std::vector<std::string> all = file.columns();
     images_ = struct_of_images(all, rows.context);
     if (!images_.empty()) rows.columns.field_of(images_);
-    for (std::string& column : all) {
+    // Where no column has labels, all others may say of a class whether an image has it.
+    const bool have_flags =
+        rows.wants_flags() && std::ranges::none_of(all, [&](const std::string& one) {
+          return rows.columns.field_of(one) == ListField::kLabel;
+        });
+    for (const std::string& column : all) {
       // A struct's path is used where it has no bytes.
       const std::optional<ListField> field = !images_.empty() && column == images_ + ".path"
                                                  ? ListField::kPath
                                                  : rows.columns.field_of(column);
-      if (!field && (OtherColumns::has_usual_name(column) || may_be_flag(column)))
+      const bool may_be_flag =
+          have_flags && column.find('.') == column.npos && std::ranges::count(all, column) == 1;
+      if (!field && (OtherColumns::has_usual_name(column) || may_be_flag))
         unread_.push_back(column);
       if (!field || (*field == ListField::kPath && !column.starts_with(images_))) continue;
       if (std::ranges::count(fields_, *field) > 0)
         throw RowFault("has the column '" + column +
                        "' and another that may mean the same: choose one with --columns");
       fields_.push_back(*field);
-      wanted_.push_back(std::move(column));
+      wanted_.push_back(column);
     }
     if (std::ranges::count(fields_, ListField::kPath) == 0 && images_.empty())
-      throw RowFault("has the columns " + quoted_names(file.columns(), kMaxNamed) +
+      throw RowFault("has the columns " + quoted_names(all, kMostNamed) +
                      ", none of which is of images: name it with --columns path=NAME");
     if (const auto label = std::ranges::find(fields_, ListField::kLabel); label != fields_.end()) {
       const std::string& name = wanted_[static_cast<std::size_t>(label - fields_.begin())];
-      for (const std::string& column : file.columns())
-        rows.columns.refuse_second_label(name, column);
+      for (const std::string& column : all) rows.columns.refuse_second_label(name, column);
       if (std::vector<std::string> names = class_label_names(file.metadata("huggingface"), name);
           !names.empty())
         rows.name_classes(std::move(names), "ClassLabel in the file");
@@ -164,16 +169,6 @@ class Rows {
 
  private:
   using Texts = std::vector<std::optional<std::string>>;
-
-  // Where no column has labels, all others may say of a class whether an image has it.
-  bool may_be_flag(const std::string& column) {
-    const std::vector<std::string> all = file_.columns();
-    const auto is_label = [&](auto& one) {
-      return rows_.columns.field_of(one) == ListField::kLabel;
-    };
-    return rows_.wants_flags() && column.find('.') == column.npos &&
-           std::ranges::count(all, column) == 1 && std::ranges::none_of(all, is_label);
-  }
 
   void add(const Texts& texts, int number) {
     ListedRow row{.line = number};

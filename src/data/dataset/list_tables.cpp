@@ -28,8 +28,7 @@ char separator_of(std::string_view text) {
 // The columns of a table whose first line names none: an image file and its label. Throws RowFault
 // if it is not so plain.
 ListPlaces guessed_places(const std::vector<std::string>& first) {
-  ListPlaces places;
-  places.fill(kNoColumn);
+  ListPlaces places = kNoPlaces;
   const std::size_t path = !first.empty() && has_image_extension(first[0]) ? 0 : 1;
   if (first.size() > 2 || path >= first.size() || !has_image_extension(first[path]))
     throw RowFault("has the first line '" + excerpt(joined(first, ",")) +

@@ -122,6 +122,9 @@ inline constexpr auto kSetWords =
 // The list of supported extensions, for the end of an error message.
 std::string image_names_advice();
 
+// How many names a message shows of those that it counts.
+inline constexpr std::size_t kMostNamed = 10;
+
 // How many names there are, and the first few of them.
 class FewNames {
  public:

@@ -15,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kUnusedName = "Others";  // the designer's, of ids without a category
-constexpr std::size_t kMaxNamed = 10;
 
 using Reason = LeftOut::Reason;
 
@@ -82,13 +81,13 @@ bool are_consecutive(const std::vector<std::string>& names) {
 
 void FewNames::add(std::string name) {
   ++count_;
-  if (names_.size() < kMaxNamed) names_.push_back(std::move(name));
+  if (names_.size() < kMostNamed) names_.push_back(std::move(name));
 }
 
 void FewNames::add_all(const FewNames& inside, const std::string& prefix) {
   count_ += inside.count_;
   for (const std::string& name : inside.names_)
-    if (names_.size() < kMaxNamed) names_.push_back(prefix + name);
+    if (names_.size() < kMostNamed) names_.push_back(prefix + name);
 }
 
 std::string FewNames::quoted() const {
@@ -255,20 +254,19 @@ void add_note_of_folders(const DatasetContext& context, Dataset& set) {
   }
   const bool may_be_vehicle = words.contains("train");  // beside a bus
   bool are_sets = words_in_names(all) > 1;
+  std::string note;
   if (are_sets || words_in_names(kSetWords) + words_in_names(kParts) == 1) {
-    set.notes.insert(set.notes.begin(),
-                     "the folders have the names of " + std::string(are_sets ? "sets" : "parts") +
-                         " of a dataset (" + quoted_names(set.classes, kMaxNamed) +
-                         "), and not of classes: put the images into one folder for each class, or "
-                         "give a list with their labels. If these are the classes, name them in "
-                         "--classes FILE");
+    note = "the folders have the names of " + std::string(are_sets ? "sets" : "parts") +
+           " of a dataset (" + quoted_names(set.classes, kMostNamed) +
+           "), and not of classes: put the images into one folder for each class, or give a list "
+           "with their labels. If these are the classes, name them in --classes FILE";
   } else if (are_sets = words.size() > 1; are_sets || (!words.empty() && !may_be_vehicle)) {
-    set.notes.insert(set.notes.begin(),
-                     "folders beside those of classes have the names of sets of a dataset (" +
-                         quoted_names(names, kMaxNamed) +
-                         "): move them out, and give the classes of each set as --train-data-path "
-                         "and --valid-data-path. If they are classes, name all in --classes FILE");
+    note = "folders beside those of classes have the names of sets of a dataset (" +
+           quoted_names(names, kMostNamed) +
+           "): move them out, and give the classes of each set as --train-data-path and "
+           "--valid-data-path. If they are classes, name all in --classes FILE";
   }
+  if (!note.empty()) set.notes.insert(set.notes.begin(), note);
   if (are_sets && context.is_for_training)
     context.fail(joined(set.notes, "; ") + ".", ErrorCode::kNotLabeledDataset);
 }
@@ -278,7 +276,6 @@ std::string depth_advice(const Dataset& set) {
   const auto folder_of = [](const Sample& image) {
     return fs::path(image.file_name).parent_path();
   };
-  const auto is_in_folder = [&](const Sample& image) { return !folder_of(image).empty(); };
   const auto is_of_test = [](const fs::path& part) {
     const std::string word = word_of_name(part.string(), kSetWords).word;
     return !word.empty() && !word.starts_with("train");
@@ -289,7 +286,9 @@ std::string depth_advice(const Dataset& set) {
     const fs::path folder = folder_of(one);
     return !folder.empty() && std::none_of(folder.begin(), folder.end(), is_of_test);
   });
-  if (image == samples.end()) image = std::find_if(samples.begin(), samples.end(), is_in_folder);
+  if (image == samples.end())
+    image = std::find_if(samples.begin(), samples.end(),
+                         [&](const Sample& one) { return !folder_of(one).empty(); });
   if (image == samples.end()) return "";
   for (const char* valid : kValidationFolders)
     if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))

@@ -24,8 +24,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kKindBytes = 64;  // enough to recognize an image format
 constexpr std::uint64_t kMaxLabelRecordBytes = 1 << 20;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30;
-constexpr std::int64_t kMaxLabel = 99'999;  // ids have five digits
-constexpr int kDamagedLabel = -2;           // of a bad image that says nothing about its class
+constexpr int kDamagedLabel = -2;  // of a bad image that says nothing about its class
 
 // A FileWindow whose missing bytes are a RecordFault.
 class RecordWindow : public FileWindow {
@@ -165,7 +164,7 @@ class RecordWalk {
       if (!is_clean(contents.class_text))
         throw RecordFault("the name of its class is not UTF-8, or has control characters");
       for (const std::int64_t label : contents.labels)
-        if (label > kMaxLabel)
+        if (label >= std::int64_t{kMaxClasses})
           throw RecordFault("its label is " + std::to_string(label) +
                             ", but at most 100000 classes are supported");
     } catch (const RecordFault& fault) {
@@ -279,17 +278,6 @@ Listing list_record_file(const DatasetContext& context, const std::string& file)
   return listing;
 }
 
-// Of several labels, one cannot tell what they are; where each image has one class, the first is
-// it.
-void refuse_several_labels(const DatasetContext& context, const LeftOut& left_out) {
-  const FewNames several = left_out.of(LeftOut::Reason::kSeveralLabels);
-  if (context.records.task != TaskKind::kMultiLabel || several.count() == 0) return;
-  context.fail(plural(static_cast<long long>(several.count()), "record has", "records have") +
-               " several labels, which may be classes or a 0 or 1 for each: " + several.quoted() +
-               ". Give a list of the images that ends in .csv, .jsonl or .parquet, for --task "
-               "multi-label.");
-}
-
 // Unlabeled images are left out, so a bad image is given a class in order to be counted. A record
 // without a label may be damaged, too: its checksum has not been verified yet.
 void label_damaged(Dataset& set) {
@@ -325,7 +313,14 @@ Listing list_records(const DatasetContext& context, const std::vector<std::strin
   Listing all = merge_listings(context, files, std::move(listings), std::move(given));
   all.set.kind = Dataset::Kind::kRecords;
   all.set.notes.insert(all.set.notes.begin(), notes.begin(), notes.end());
-  refuse_several_labels(context, all.left_out);
+  // Of several labels, one cannot tell what they are; where each image has one class, the first is
+  // it.
+  const FewNames several = all.left_out.of(LeftOut::Reason::kSeveralLabels);
+  if (context.records.task == TaskKind::kMultiLabel && several.count() > 0)
+    context.fail(plural(static_cast<long long>(several.count()), "record has", "records have") +
+                 " several labels, which may be classes or a 0 or 1 for each: " + several.quoted() +
+                 ". Give a list of the images that ends in .csv, .jsonl or .parquet, for --task "
+                 "multi-label.");
   label_damaged(all.set);
   read_source(context, all.set);
   return all;
