@@ -95,18 +95,18 @@ HttpResponse answer_readiness(const ServerState& state, const HttpRequest&) {
 std::vector<Route> own_routes() {
   return {{.method = "POST", .path = "/predict", .ask = ask_about_body},
           {.method = "POST", .path = "/explain", .ask = ask_with_heat_map},
-          {.method = "GET", .path = "/healthz", .is_open = true, .tell = tell_life},
-          {.method = "GET", .path = "/readyz", .is_open = true, .tell = tell_readiness},
-          {.method = "GET", .path = "/metrics", .tell = tell_metrics},
-          {.method = "GET", .path = "/", .is_open = true, .tell = tell_page}};
+          {.method = "GET", .path = "/healthz", .is_open = true, .tell = answer_life},
+          {.method = "GET", .path = "/readyz", .is_open = true, .tell = answer_readiness},
+          {.method = "GET", .path = "/metrics", .tell = answer_metrics},
+          {.method = "GET", .path = "/", .is_open = true, .tell = answer_page}};
 }
 
 std::vector<Route> sagemaker_routes(const ServingPlace& place) {
-  return {{.method = "GET", .path = "/ping", .is_open = true, .tell = tell_readiness},
+  return {{.method = "GET", .path = "/ping", .is_open = true, .tell = answer_readiness},
           {.method = "POST",
            .path = "/invocations",
            .ask = place.is_batch_transform ? ask_about_record : ask_about_body},
-          {.method = "GET", .path = "/execution-parameters", .tell = tell_execution_parameters}};
+          {.method = "GET", .path = "/execution-parameters", .tell = answer_execution_parameters}};
 }
 
 std::vector<Route> azure_routes() {
@@ -117,7 +117,7 @@ std::vector<Route> vertex_routes(const ServingPlace& place) {
   std::vector<Route> routes;
   if (!place.vertex_health.empty())
     routes.push_back(
-        {.method = "GET", .path = place.vertex_health, .is_open = true, .tell = tell_readiness});
+        {.method = "GET", .path = place.vertex_health, .is_open = true, .tell = answer_readiness});
   if (!place.vertex_predict.empty())
     routes.push_back({.method = "POST", .path = place.vertex_predict, .ask = ask_about_body});
   return routes;
