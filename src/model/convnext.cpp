@@ -21,14 +21,6 @@ struct ConvNeXtShape {
   double branch_drop;  // of the last branch; from 0, linearly
 };
 
-const ConvNeXtShape& shape_of(std::string_view name) {
-  static const std::map<std::string_view, ConvNeXtShape> kShapes{
-      {"convnext_tiny", {{3, 3, 9, 3}, 0.1}},
-      {"convnext_small", {{3, 3, 27, 3}, 0.4}},
-  };
-  return kShapes.at(name);
-}
-
 // Of feature maps in the order of channels_last, whose pixels are vectors without a copy.
 at::Tensor vectors_of(const at::Tensor& maps) {
   return maps.permute({0, 2, 3, 1});
@@ -152,7 +144,11 @@ class ConvNeXt : public ChainNetwork {
 }  // namespace
 
 std::shared_ptr<Network> make_convnext(const ModelOptions& options, int num_outputs) {
-  return std::make_shared<ConvNeXt>(shape_of(options.model_name), num_outputs);
+  static const std::map<std::string_view, ConvNeXtShape> kShapes{
+      {"convnext_tiny", {{3, 3, 9, 3}, 0.1}},
+      {"convnext_small", {{3, 3, 27, 3}, 0.4}},
+  };
+  return std::make_shared<ConvNeXt>(kShapes.at(options.model_name), num_outputs);
 }
 
 }  // namespace kiln

@@ -17,16 +17,6 @@ namespace {
 
 constexpr std::int64_t kBottleneckFactor = 4;
 
-const DenseNetShape& shape_of(std::string_view name) {
-  static const std::map<std::string_view, DenseNetShape> kShapes{
-      {"densenet121", {32, {6, 12, 24, 16}, 64}},
-      {"densenet161", {48, {6, 12, 36, 24}, 96}},
-      {"densenet169", {32, {6, 12, 32, 32}, 64}},
-      {"densenet201", {32, {6, 12, 48, 32}, 64}},
-  };
-  return kShapes.at(name);
-}
-
 // concat -> norm1 -> relu -> conv1, which saves only its inputs for backward and recomputes the
 // rest there. The recomputation does not update the running statistics a second time. It restores
 // the autocast state of forward, which the threads of backward do not inherit. `tensors`: norm
@@ -171,36 +161,46 @@ class Transition : public torch::nn::Module {
   std::shared_ptr<Conv2d> conv_;
 };
 
-class Features : public torch::nn::Module {
+class DenseNet : public Network {
  public:
-  Features(const DenseNetShape& shape, bool memory_efficient) : channels_(shape.num_init_features) {
-    conv0_ = register_module("conv0", std::make_shared<Conv2d>(ConvShape{3, channels_, 7, 2}));
-    norm0_ = register_module("norm0", std::make_shared<BatchNorm2d>(conv0_));
+  DenseNet(const DenseNetShape& shape, bool memory_efficient, int num_outputs)
+      : channels_(shape.num_init_features) {
+    const auto parent = register_module("features", std::make_shared<torch::nn::Module>());
+    conv0_ =
+        parent->register_module("conv0", std::make_shared<Conv2d>(ConvShape{3, channels_, 7, 2}));
+    norm0_ = parent->register_module("norm0", std::make_shared<BatchNorm2d>(conv0_));
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const std::string number = std::to_string(i + 1);
-      blocks_[i] = register_module(
+      blocks_[i] = parent->register_module(
           "denseblock" + number, std::make_shared<DenseBlock>(shape.num_layers[i], channels_,
                                                               shape.growth_rate, memory_efficient));
       channels_ += shape.num_layers[i] * shape.growth_rate;
       if (i == transitions_.size()) continue;
       transitions_[i] =
-          register_module("transition" + number, std::make_shared<Transition>(channels_));
+          parent->register_module("transition" + number, std::make_shared<Transition>(channels_));
       channels_ /= 2;
     }
-    norm5_ = register_module("norm5", std::make_shared<BatchNorm2d>(channels_));
+    norm5_ = parent->register_module("norm5", std::make_shared<BatchNorm2d>(channels_));
+    classifier_ = register_module("classifier", std::make_shared<Linear>(channels_, num_outputs));
   }
 
-  at::Tensor forward(const at::Tensor& images) {
+  at::Tensor features(const at::Tensor& images) override {
     const at::Tensor x = at::max_pool2d(norm0_->convolved_relu(images), 3, 2, 1);
-    std::vector<at::Tensor> features = blocks_[0]->forward(x);
+    std::vector<at::Tensor> maps = blocks_[0]->forward(x);
     for (std::size_t i = 0; i < transitions_.size(); ++i)
-      features = blocks_[i + 1]->forward(transitions_[i]->forward(features));
-    return norm5_->joined_relu(features);
+      maps = blocks_[i + 1]->forward(transitions_[i]->forward(maps));
+    return norm5_->joined_relu(maps);
+  }
+  Linear& head() override { return *classifier_; }
+
+  void initialize() override {
+    classifier_->initialize();
+    const at::NoGradGuard no_grad;
+    classifier_->bias().zero_();
+    init_convolutions(*this, Fan::kIn);
   }
 
-  std::int64_t channels() const { return channels_; }
-
-  double kept_numbers() const {
+  double kept_numbers() const override {
     KeptNumbers kept;
     kept.add(*conv0_);
     kept.area /= 4;  // pooling
@@ -219,37 +219,19 @@ class Features : public torch::nn::Module {
   std::shared_ptr<BatchNorm2d> norm0_, norm5_;
   std::array<std::shared_ptr<DenseBlock>, 4> blocks_;
   std::array<std::shared_ptr<Transition>, 3> transitions_;
-};
-
-class DenseNet : public Network {
- public:
-  DenseNet(const DenseNetShape& shape, bool memory_efficient, int num_outputs) {
-    features_ = register_module("features", std::make_shared<Features>(shape, memory_efficient));
-    classifier_ =
-        register_module("classifier", std::make_shared<Linear>(features_->channels(), num_outputs));
-  }
-
-  at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
-  Linear& head() override { return *classifier_; }
-
-  void initialize() override {
-    classifier_->initialize();
-    const at::NoGradGuard no_grad;
-    classifier_->bias().zero_();
-    init_convolutions(*this, Fan::kIn);
-  }
-
-  double kept_numbers() const override { return features_->kept_numbers(); }
-
- private:
-  std::shared_ptr<Features> features_;
   std::shared_ptr<Linear> classifier_;
 };
 
 }  // namespace
 
 std::shared_ptr<Network> make_densenet(const ModelOptions& options, int num_outputs) {
-  return make_densenet(shape_of(options.model_name), options.memory_efficient, num_outputs);
+  static const std::map<std::string_view, DenseNetShape> kShapes{
+      {"densenet121", {32, {6, 12, 24, 16}, 64}},
+      {"densenet161", {48, {6, 12, 36, 24}, 96}},
+      {"densenet169", {32, {6, 12, 32, 32}, 64}},
+      {"densenet201", {32, {6, 12, 48, 32}, 64}},
+  };
+  return make_densenet(kShapes.at(options.model_name), options.memory_efficient, num_outputs);
 }
 
 std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, bool memory_efficient,

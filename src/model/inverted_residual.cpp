@@ -12,16 +12,14 @@ class SqueezeExcitation : public Layer {
  public:
   explicit SqueezeExcitation(const InvertedShape& shape)
       : is_smooth_(shape.activation == Activation::kSilu) {
-    fc1_ = register_module(
-        "fc1", std::make_shared<Conv2d>(ConvShape{.in_channels = shape.inner_channels,
-                                                  .out_channels = shape.squeezed_channels,
-                                                  .kernel = 1,
-                                                  .has_bias = true}));
-    fc2_ = register_module(
-        "fc2", std::make_shared<Conv2d>(ConvShape{.in_channels = shape.squeezed_channels,
-                                                  .out_channels = shape.inner_channels,
-                                                  .kernel = 1,
-                                                  .has_bias = true}));
+    const auto add = [&](const char* name, std::int64_t in_channels, std::int64_t out_channels) {
+      return register_module(name, std::make_shared<Conv2d>(ConvShape{.in_channels = in_channels,
+                                                                      .out_channels = out_channels,
+                                                                      .kernel = 1,
+                                                                      .has_bias = true}));
+    };
+    fc1_ = add("fc1", shape.inner_channels, shape.squeezed_channels);
+    fc2_ = add("fc2", shape.squeezed_channels, shape.inner_channels);
   }
 
   at::Tensor forward(const at::Tensor& x) override {

@@ -33,16 +33,6 @@ struct ViTShape {
   bool is_torchvision = false;
 };
 
-const ViTShape& shape_of(std::string_view name) {
-  static const std::map<std::string_view, ViTShape> kShapes{
-      {"vit_s_16", {384, 6, 16, 14}},
-      {"vit_b_16", {768, 12, 16, 14, 0, true}},
-      {"vit_s_14", {384, 6, 14, 37, 1e-5}},
-      {"vit_b_14", {768, 12, 14, 37, 1e-5}},
-  };
-  return kShapes.at(name);
-}
-
 using Module = torch::nn::Module;
 
 std::shared_ptr<Module> add_module(Module& parent, const std::string& name) {
@@ -274,7 +264,13 @@ at::Tensor resampled_positions(const at::Tensor& positions, std::int64_t height,
 }
 
 std::shared_ptr<Network> make_vit(const ModelOptions& options, int num_outputs) {
-  return std::make_shared<ViT>(shape_of(options.model_name), num_outputs);
+  static const std::map<std::string_view, ViTShape> kShapes{
+      {"vit_s_16", {384, 6, 16, 14}},
+      {"vit_b_16", {768, 12, 16, 14, 0, true}},
+      {"vit_s_14", {384, 6, 14, 37, 1e-5}},
+      {"vit_b_14", {768, 12, 14, 37, 1e-5}},
+  };
+  return std::make_shared<ViT>(kShapes.at(options.model_name), num_outputs);
 }
 
 }  // namespace kiln

@@ -45,12 +45,9 @@ bool is_path_of(const Route& route, std::string_view path);
 // The page of the server, with {{style}}, {{model}} and {{classes}}; page.html, embedded.
 extern const std::string_view kServePageHtml;
 
-// The rows of each contract.
-std::vector<Route> inference_protocol_routes();  // contract_inference_protocol.cpp
-std::vector<Route> own_routes();                 // contracts.cpp, as all that follows
-std::vector<Route> sagemaker_routes(const ServingPlace& place);
-std::vector<Route> azure_routes();
-std::vector<Route> vertex_routes(const ServingPlace& place);
+// The rows of all contracts.
+std::vector<Route> routes_of(const ServingPlace& place);
+std::vector<Route> inference_protocol_routes();  // those in contract_inference_protocol.cpp
 
 // ---- what contracts share ----
 

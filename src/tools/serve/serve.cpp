@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
-#include <iterator>
 #include <mutex>
 #include <thread>
 
@@ -35,14 +34,6 @@ constexpr std::size_t kMaxKeyBytes = 4096;
 // While the server ends: how long it takes new connections, and waits for the last responses. A
 // proxy learns within the former that the server is not ready.
 constexpr double kSecondsListening = 2, kSecondsQuiet = 0.5, kMaxSecondsEnding = 25;
-
-std::vector<Route> all_routes(const ServingPlace& place) {
-  std::vector<Route> all;
-  for (std::vector<Route> routes : {vertex_routes(place), own_routes(), sagemaker_routes(place),
-                                    azure_routes(), inference_protocol_routes()})
-    std::ranges::move(routes, std::back_inserter(all));
-  return all;
-}
 
 // Takes a time that does not depend on where they differ.
 bool is_same_secret(std::string_view a, std::string_view b) {
@@ -367,7 +358,7 @@ int run(const ServeConfig& config, Process& process) {
   problems.collect([&] { server.emplace(host, config.port.value_or(place.port), limits, log); });
   problems.throw_if_any();
   allow_descriptors(config.max_connections, log);
-  Service service(config, job, *server, all_routes(place), std::move(key), limits.body_bytes);
+  Service service(config, job, *server, routes_of(place), std::move(key), limits.body_bytes);
   log_model(*model, job);
   log.info(formatted("serving:   http://%s:%d", host.c_str(), server->port()));
   service.use(std::move(model));
