@@ -35,12 +35,9 @@ class Patches : public Layer {
   Patches(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel, bool is_first)
       : is_first_(is_first) {
     if (!is_first) add_norm("0", in_channels);
-    conv_ = register_module(is_first ? "0" : "1",
-                            std::make_shared<Conv2d>(ConvShape{.in_channels = in_channels,
-                                                               .out_channels = out_channels,
-                                                               .kernel = kernel,
-                                                               .stride = kernel,
-                                                               .has_bias = true}));
+    conv_ = register_module(is_first ? "0" : "1", std::make_shared<Conv2d>(ConvShape{
+                                                      in_channels, out_channels, kernel, kernel,
+                                                      /*groups=*/1, /*has_bias=*/true}));
     if (is_first) add_norm("1", out_channels);
   }
 
@@ -72,11 +69,9 @@ class Block : public Layer {
   Block(std::int64_t channels, double drop_rate) {
     scale_ = register_parameter("layer_scale", at::ones({channels, 1, 1}));
     const auto block = register_module("block", std::make_shared<torch::nn::Module>());
-    conv_ = block->register_module("0", std::make_shared<Conv2d>(ConvShape{.in_channels = channels,
-                                                                           .out_channels = channels,
-                                                                           .kernel = 7,
-                                                                           .groups = channels,
-                                                                           .has_bias = true}));
+    conv_ = block->register_module(
+        "0", std::make_shared<Conv2d>(
+                 ConvShape{channels, channels, 7, /*stride=*/1, channels, /*has_bias=*/true}));
     norm_ = block->register_module("2", std::make_shared<LayerNorm>(channels));
     wide_ = block->register_module("3", std::make_shared<Linear>(channels, 4 * channels));
     narrow_ = block->register_module("5", std::make_shared<Linear>(4 * channels, channels));

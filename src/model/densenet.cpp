@@ -15,6 +15,8 @@
 namespace kiln {
 namespace {
 
+using Module = torch::nn::Module;
+
 constexpr std::int64_t kBottleneckFactor = 4;
 
 // concat -> norm1 -> relu -> conv1, which saves only its inputs for backward and recomputes the
@@ -111,31 +113,6 @@ class DenseLayer : public torch::nn::Module {
   std::shared_ptr<Conv2d> conv1_, conv2_;
 };
 
-// Each layer sees the block's input and the output of all layers before it, as does what follows.
-class DenseBlock : public torch::nn::Module {
- public:
-  DenseBlock(int num_layers, std::int64_t in_channels, int growth_rate, bool memory_efficient) {
-    for (int i = 0; i < num_layers; ++i) {
-      auto layer = std::make_shared<DenseLayer>(in_channels + i * growth_rate, growth_rate,
-                                                memory_efficient);
-      layers_.push_back(register_module("denselayer" + std::to_string(i + 1), layer));
-    }
-  }
-
-  std::vector<at::Tensor> forward(const at::Tensor& x) {
-    std::vector<at::Tensor> features{x};
-    for (const auto& layer : layers_) features.push_back(layer->forward(features));
-    return features;
-  }
-
-  void count(KeptNumbers& kept) const {
-    for (const auto& layer : layers_) layer->count(kept);
-  }
-
- private:
-  std::vector<std::shared_ptr<DenseLayer>> layers_;
-};
-
 // Halves the channels and the resolution.
 class Transition : public torch::nn::Module {
  public:
@@ -165,15 +142,18 @@ class DenseNet : public Network {
  public:
   DenseNet(const DenseNetShape& shape, bool memory_efficient, int num_outputs)
       : channels_(shape.num_init_features) {
-    const auto parent = register_module("features", std::make_shared<torch::nn::Module>());
+    const auto parent = register_module("features", std::make_shared<Module>());
     conv0_ =
         parent->register_module("conv0", std::make_shared<Conv2d>(ConvShape{3, channels_, 7, 2}));
     norm0_ = parent->register_module("norm0", std::make_shared<BatchNorm2d>(conv0_));
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const std::string number = std::to_string(i + 1);
-      blocks_[i] = parent->register_module(
-          "denseblock" + number, std::make_shared<DenseBlock>(shape.num_layers[i], channels_,
-                                                              shape.growth_rate, memory_efficient));
+      const auto block = parent->register_module("denseblock" + number, std::make_shared<Module>());
+      for (int k = 0; k < shape.num_layers[i]; ++k)
+        blocks_[i].push_back(block->register_module(
+            "denselayer" + std::to_string(k + 1),
+            std::make_shared<DenseLayer>(channels_ + k * shape.growth_rate, shape.growth_rate,
+                                         memory_efficient)));
       channels_ += shape.num_layers[i] * shape.growth_rate;
       if (i == transitions_.size()) continue;
       transitions_[i] =
@@ -184,11 +164,13 @@ class DenseNet : public Network {
     classifier_ = register_module("classifier", std::make_shared<Linear>(channels_, num_outputs));
   }
 
+  // Each layer sees the block's input and the output of all layers before it, as does what follows.
   at::Tensor features(const at::Tensor& images) override {
-    const at::Tensor x = at::max_pool2d(norm0_->convolved_relu(images), 3, 2, 1);
-    std::vector<at::Tensor> maps = blocks_[0]->forward(x);
-    for (std::size_t i = 0; i < transitions_.size(); ++i)
-      maps = blocks_[i + 1]->forward(transitions_[i]->forward(maps));
+    std::vector<at::Tensor> maps{at::max_pool2d(norm0_->convolved_relu(images), 3, 2, 1)};
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      for (const auto& layer : blocks_[i]) maps.push_back(layer->forward(maps));
+      if (i < transitions_.size()) maps = {transitions_[i]->forward(maps)};
+    }
     return norm5_->joined_relu(maps);
   }
   Linear& head() override { return *classifier_; }
@@ -206,7 +188,7 @@ class DenseNet : public Network {
     kept.area /= 4;  // pooling
     kept.add(conv0_->out_channels());
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      blocks_[i]->count(kept);
+      for (const auto& layer : blocks_[i]) layer->count(kept);
       if (i < transitions_.size()) transitions_[i]->count(kept);
     }
     kept.add(2 * channels_);
@@ -217,7 +199,7 @@ class DenseNet : public Network {
   std::int64_t channels_;
   std::shared_ptr<Conv2d> conv0_;
   std::shared_ptr<BatchNorm2d> norm0_, norm5_;
-  std::array<std::shared_ptr<DenseBlock>, 4> blocks_;
+  std::array<std::vector<std::shared_ptr<DenseLayer>>, 4> blocks_;
   std::array<std::shared_ptr<Transition>, 3> transitions_;
   std::shared_ptr<Linear> classifier_;
 };

@@ -13,10 +13,9 @@ class SqueezeExcitation : public Layer {
   explicit SqueezeExcitation(const InvertedShape& shape)
       : is_smooth_(shape.activation == Activation::kSilu) {
     const auto add = [&](const char* name, std::int64_t in_channels, std::int64_t out_channels) {
-      return register_module(name, std::make_shared<Conv2d>(ConvShape{.in_channels = in_channels,
-                                                                      .out_channels = out_channels,
-                                                                      .kernel = 1,
-                                                                      .has_bias = true}));
+      return register_module(
+          name, std::make_shared<Conv2d>(ConvShape{in_channels, out_channels, 1, /*stride=*/1,
+                                                   /*groups=*/1, /*has_bias=*/true}));
     };
     fc1_ = add("fc1", shape.inner_channels, shape.squeezed_channels);
     fc2_ = add("fc2", shape.squeezed_channels, shape.inner_channels);

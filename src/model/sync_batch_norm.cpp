@@ -31,17 +31,6 @@ struct KeptRanks : torch::CustomClassHolder, BatchRanks {
   explicit KeptRanks(BatchRanks kept) : BatchRanks(std::move(kept)) {}
 };
 
-// float64 [2 C + 1]: sums, sums of squares, number of values per channel. `mean` and the biased
-// `variance`, float64 [C], are those of `count` values.
-at::Tensor sums_of(const at::Tensor& mean, const at::Tensor& variance, double count) {
-  const at::Tensor squares = variance + mean.square();
-  return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
-}
-
-at::Tensor sums_of_nothing(const at::Tensor& x) {
-  return at::zeros({2 * x.size(1) + 1}, x.options().dtype(at::kDouble));
-}
-
 double values_a_channel(const at::Tensor& x) {
   return static_cast<double>(x.numel() / x.size(1));
 }
@@ -105,12 +94,16 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   }
 
  private:
-  // Starts from the variance around the local mean, since plain float32 sums of squares would
-  // suffer from cancellation.
+  // float64 [2 C + 1]: sums, sums of squares, number of values per channel. Starts from the
+  // variance around the local mean, since plain float32 sums of squares would suffer from
+  // cancellation.
   static at::Tensor local_sums(const at::Tensor& x) {
-    if (x.numel() == 0) return sums_of_nothing(x);
-    const auto [variance, mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
-    return sums_of(mean.to(at::kDouble), variance.to(at::kDouble), values_a_channel(x));
+    if (x.numel() == 0) return at::zeros({2 * x.size(1) + 1}, x.options().dtype(at::kDouble));
+    const auto [variance, local_mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
+    const at::Tensor mean = local_mean.to(at::kDouble);
+    const at::Tensor squares = variance.to(at::kDouble) + mean.square();
+    const double count = values_a_channel(x);
+    return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
   }
 };
 

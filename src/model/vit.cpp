@@ -134,11 +134,8 @@ class ViT : public Network {
     const at::Tensor positions = at::empty({1, shape.grid * shape.grid + 1, shape.width});
     if (!is_tv) positions_ = register_parameter("pos_embed", positions);
     const auto parent = is_tv ? nullptr : add_module(*this, "patch_embed");
-    const auto patches = std::make_shared<Conv2d>(ConvShape{.in_channels = 3,
-                                                            .out_channels = shape.width,
-                                                            .kernel = shape.patch,
-                                                            .stride = shape.patch,
-                                                            .has_bias = true});
+    const auto patches = std::make_shared<Conv2d>(
+        ConvShape{3, shape.width, shape.patch, shape.patch, /*groups=*/1, /*has_bias=*/true});
     patches_ =
         is_tv ? register_module("conv_proj", patches) : parent->register_module("proj", patches);
     const auto encoder = is_tv ? add_module(*this, "encoder") : nullptr;
