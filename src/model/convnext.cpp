@@ -119,16 +119,14 @@ class ConvNeXt : public ChainNetwork {
 
   void initialize() override {
     const at::NoGradGuard no_grad;
+    const auto set = [](auto& layer) {
+      layer.weight().normal_(0, kDeviation);
+      layer.bias().zero_();
+    };
     for (const auto& module : modules()) {
-      if (auto* conv = module->as<Conv2d>()) {
-        conv->weight().normal_(0, kDeviation);
-        conv->bias().zero_();
-      } else if (auto* linear = module->as<Linear>()) {
-        linear->weight().normal_(0, kDeviation);
-        linear->bias().zero_();
-      } else if (auto* block = module->as<Block>()) {
-        block->scale().fill_(kLayerScale);
-      }
+      if (auto* conv = module->as<Conv2d>()) set(*conv);
+      if (auto* linear = module->as<Linear>()) set(*linear);
+      if (auto* block = module->as<Block>()) block->scale().fill_(kLayerScale);
     }
   }
 

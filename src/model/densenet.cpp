@@ -83,7 +83,7 @@ class DenseLayer : public torch::nn::Module {
   }
 
   at::Tensor forward(const std::vector<at::Tensor>& features) {
-    if (recomputes())
+    if (memory_efficient_ && is_training() && at::GradMode::is_enabled())
       return conv2_->forward(norm2_->forward(recomputed_bottleneck(features)).relu_());
     return conv2_->forward(norm2_->convolved_relu(norm1_->joined_relu(features)));
   }
@@ -95,10 +95,6 @@ class DenseLayer : public torch::nn::Module {
   }
 
  private:
-  bool recomputes() const {
-    return memory_efficient_ && is_training() && at::GradMode::is_enabled();
-  }
-
   at::Tensor recomputed_bottleneck(const std::vector<at::Tensor>& features) {
     std::vector<at::Tensor> tensors{norm1_->weight(), norm1_->bias(), conv1_->weight()};
     tensors.insert(tensors.end(), features.begin(), features.end());

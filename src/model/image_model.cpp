@@ -39,10 +39,9 @@ std::shared_ptr<Network> make_network(const ModelOptions& options) {
 // The state dict's order: a module's parameters, its buffers, then its children.
 void list_state(const torch::nn::Module& module, const std::string& prefix,
                 std::vector<NamedTensor>& state) {
-  for (const auto& item : module.named_parameters(/*recurse=*/false))
-    state.push_back({prefix + item.key(), item.value()});
-  for (const auto& item : module.named_buffers(/*recurse=*/false))
-    state.push_back({prefix + item.key(), item.value()});
+  for (const auto& own :
+       {module.named_parameters(/*recurse=*/false), module.named_buffers(/*recurse=*/false)})
+    for (const auto& item : own) state.push_back({prefix + item.key(), item.value()});
   for (const auto& child : module.named_children())
     list_state(*child.value(), prefix + child.key() + ".", state);
 }

@@ -40,11 +40,7 @@ class InvertedResidual : public Layer {
   explicit InvertedResidual(const InvertedShape& shape)
       : adds_(shape.stride == 1 && shape.in_channels == shape.out_channels) {
     block_ = register_module("block", std::make_shared<Chain>());
-    if (shape.is_fused) {
-      add_fused(shape);
-    } else {
-      add_separate(shape);
-    }
+    shape.is_fused ? add_fused(shape) : add_separate(shape);
     drop_ =
         register_module("stochastic_depth", std::make_shared<Drop>(adds_ ? shape.drop_rate : 0));
   }

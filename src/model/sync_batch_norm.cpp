@@ -125,11 +125,16 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
     const at::Tensor counts = all.select(1, 2 * channels);
     // A rank without an image in this batch cannot tell, without waiting, whether the others have.
     const bool may_be_nothing = x.numel() == 0;
-    const RunningStatistics before = may_be_nothing ? copy_of(running) : running;
+    RunningStatistics before = running;
+    if (may_be_nothing) before = {running.mean.clone(), running.variance.clone(), running.momentum};
     const auto [mean, scale] = at::batch_norm_gather_stats_with_counts(
         x, all.narrow(1, 0, channels), all.narrow(1, channels, channels), running.mean,
         running.variance, running.momentum, epsilon, counts);
-    if (may_be_nothing) keep_if(counts.sum().lt(0.5), before, running);
+    if (may_be_nothing) {
+      const at::Tensor is_nothing = counts.sum().lt(0.5);  // on the device
+      for (const auto part : {&RunningStatistics::mean, &RunningStatistics::variance})
+        (running.*part).copy_(at::where(is_nothing, before.*part, running.*part));
+    }
     context->save_for_backward({x, weight, mean, scale, counts.to(at::kInt)});
     context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     if (x.numel() == 0) return at::empty_like(x);
@@ -160,18 +165,6 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
   }
 
  private:
-  static RunningStatistics copy_of(RunningStatistics statistics) {
-    statistics.mean = statistics.mean.clone();
-    statistics.variance = statistics.variance.clone();
-    return statistics;
-  }
-  // Undoes an update where `condition`, on the device, holds.
-  static void keep_if(const at::Tensor& condition, const RunningStatistics& before,
-                      const RunningStatistics& running) {
-    for (const auto& part : {&RunningStatistics::mean, &RunningStatistics::variance})
-      (running.*part).copy_(at::where(condition, before.*part, running.*part));
-  }
-
   // What an empty batch counts as: nothing, for the gathering kernel divides by the count so far.
   static constexpr double kNothing = 1e-30;
 

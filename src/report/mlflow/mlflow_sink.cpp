@@ -227,9 +227,10 @@ void MlflowSink::send(std::vector<MlflowPoint> points) {
       return std::ranges::count(refused_, point.name) > 0;
     });
     num_lost -= points.size();
-    num_lost +=
-        deliver_all(points, &MlflowPoint::name, kMaxMlflowMetrics,
-                    [&](std::span<const MlflowPoint> portion) { server_.log_metrics(portion); });
+    num_lost += deliver_all(points, &MlflowPoint::name, kMaxMlflowMetrics,
+                            [&](std::span<const MlflowPoint> portion) {
+                              server_.log_batch(log_metrics_json(server_.run_id(), portion));
+                            });
   }
   const std::lock_guard lock(mutex_);
   num_lost_ += num_lost;
@@ -276,7 +277,8 @@ void MlflowSink::deliver_pairs(const std::string& kind, const std::string& what,
   const std::size_t num_lost =
       deliver_all(pairs, &TextPairs::value_type::first, kMaxMlflowPairs,
                   [&](std::span<const TextPairs::value_type> portion) {
-                    server_.log_pairs(kind, TextPairs(portion.begin(), portion.end()));
+                    server_.log_batch(log_pairs_json(server_.run_id(), kind,
+                                                     TextPairs(portion.begin(), portion.end())));
                   });
   if (num_lost > 0)
     lost_.push_back(num_lost == pairs.size()

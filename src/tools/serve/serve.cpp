@@ -118,7 +118,7 @@ class Service final : public HttpHandler, public ServerState {
     const Route& route;
     HttpRequest request;
     std::shared_ptr<Responder> responder;
-    std::vector<std::shared_ptr<Batcher::Place>> places;
+    std::vector<Batcher::Place> places;
     Stopwatch watch;
   };
 
@@ -192,7 +192,7 @@ class Service final : public HttpHandler, public ServerState {
     try {
       work();
     } catch (const BadRequest& fault) {
-      respond(call, error_response(fault.status(), fault.what()));
+      respond(call, error_response(fault.status, fault.what()));
     } catch (const JsonFault& fault) {
       respond(call, error_response(400, std::string("The body ") + fault.what() + "."));
     } catch (const std::exception&) {
@@ -248,16 +248,6 @@ std::string key_of(const std::string& file) {
                 "--key-file " + quoted_path(file) +
                     " must hold one word of visible ASCII, the key that clients send.");
   return key;
-}
-
-void allow_descriptors(int connections, Log& log) {
-  const unsigned long long wanted = static_cast<unsigned>(connections) + kOtherDescriptors;
-  const unsigned long long allowed = allow_open_files(wanted);
-  if (allowed >= wanted) return;
-  log.warning(
-      formatted("The system allows only %llu open files (ulimit -Hn), too few for "
-                "--max-connections %d.",
-                allowed, connections));
 }
 
 HttpLimits limits_of(const ServeConfig& config, const ServingPlace& place) {
@@ -357,7 +347,13 @@ int run(const ServeConfig& config, Process& process) {
   problems.collect([&] { key = key_of(config.key_file); });
   problems.collect([&] { server.emplace(host, config.port.value_or(place.port), limits, log); });
   problems.throw_if_any();
-  allow_descriptors(config.max_connections, log);
+  const unsigned long long wanted =
+      static_cast<unsigned>(config.max_connections) + kOtherDescriptors;
+  if (const unsigned long long allowed = allow_open_files(wanted); allowed < wanted)
+    log.warning(
+        formatted("The system allows only %llu open files (ulimit -Hn), too few for "
+                  "--max-connections %d.",
+                  allowed, config.max_connections));
   Service service(config, job, *server, routes_of(place), std::move(key), limits.body_bytes);
   log_model(*model, job);
   log.info(formatted("serving:   http://%s:%d", host.c_str(), server->port()));
