@@ -169,10 +169,9 @@ const NetworkFamily* find_family(std::string_view name) {
 
 const KnownNetwork& known_network(std::string_view name) {
   if (const KnownNetwork* network = find_network(name)) return *network;
-  std::string names;
-  for (const std::string& known : network_names()) names += (names.empty() ? "" : ", ") + known;
   throw Error(ErrorCode::kInvalidModelDirectory,
-              "'" + std::string(name) + "' is not a known model. Known models: " + names + ".");
+              "'" + std::string(name) +
+                  "' is not a known model. Known models: " + joined(network_names(), ", ") + ".");
 }
 
 }  // namespace kiln

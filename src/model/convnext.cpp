@@ -21,14 +21,6 @@ struct ConvNeXtShape {
   double branch_drop;  // of the last branch; from 0, linearly
 };
 
-const ConvNeXtShape& shape_of(std::string_view name) {
-  static const std::map<std::string_view, ConvNeXtShape> kShapes{
-      {"convnext_tiny", {{3, 3, 9, 3}, 0.1}},
-      {"convnext_small", {{3, 3, 27, 3}, 0.4}},
-  };
-  return kShapes.at(name);
-}
-
 // Of feature maps in the order of channels_last, whose pixels are vectors without a copy.
 at::Tensor vectors_of(const at::Tensor& maps) {
   return maps.permute({0, 2, 3, 1});
@@ -43,12 +35,9 @@ class Patches : public Layer {
   Patches(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel, bool is_first)
       : is_first_(is_first) {
     if (!is_first) add_norm("0", in_channels);
-    conv_ = register_module(is_first ? "0" : "1",
-                            std::make_shared<Conv2d>(ConvShape{.in_channels = in_channels,
-                                                               .out_channels = out_channels,
-                                                               .kernel = kernel,
-                                                               .stride = kernel,
-                                                               .has_bias = true}));
+    conv_ = register_module(is_first ? "0" : "1", std::make_shared<Conv2d>(ConvShape{
+                                                      in_channels, out_channels, kernel, kernel,
+                                                      /*groups=*/1, /*has_bias=*/true}));
     if (is_first) add_norm("1", out_channels);
   }
 
@@ -80,11 +69,9 @@ class Block : public Layer {
   Block(std::int64_t channels, double drop_rate) {
     scale_ = register_parameter("layer_scale", at::ones({channels, 1, 1}));
     const auto block = register_module("block", std::make_shared<torch::nn::Module>());
-    conv_ = block->register_module("0", std::make_shared<Conv2d>(ConvShape{.in_channels = channels,
-                                                                           .out_channels = channels,
-                                                                           .kernel = 7,
-                                                                           .groups = channels,
-                                                                           .has_bias = true}));
+    conv_ = block->register_module(
+        "0", std::make_shared<Conv2d>(
+                 ConvShape{channels, channels, 7, /*stride=*/1, channels, /*has_bias=*/true}));
     norm_ = block->register_module("2", std::make_shared<LayerNorm>(channels));
     wide_ = block->register_module("3", std::make_shared<Linear>(channels, 4 * channels));
     narrow_ = block->register_module("5", std::make_shared<Linear>(4 * channels, channels));
@@ -132,16 +119,14 @@ class ConvNeXt : public ChainNetwork {
 
   void initialize() override {
     const at::NoGradGuard no_grad;
+    const auto set = [](auto& layer) {
+      layer.weight().normal_(0, kDeviation);
+      layer.bias().zero_();
+    };
     for (const auto& module : modules()) {
-      if (auto* conv = module->as<Conv2d>()) {
-        conv->weight().normal_(0, kDeviation);
-        conv->bias().zero_();
-      } else if (auto* linear = module->as<Linear>()) {
-        linear->weight().normal_(0, kDeviation);
-        linear->bias().zero_();
-      } else if (auto* block = module->as<Block>()) {
-        block->scale().fill_(kLayerScale);
-      }
+      if (auto* conv = module->as<Conv2d>()) set(*conv);
+      if (auto* linear = module->as<Linear>()) set(*linear);
+      if (auto* block = module->as<Block>()) block->scale().fill_(kLayerScale);
     }
   }
 
@@ -152,7 +137,11 @@ class ConvNeXt : public ChainNetwork {
 }  // namespace
 
 std::shared_ptr<Network> make_convnext(const ModelOptions& options, int num_outputs) {
-  return std::make_shared<ConvNeXt>(shape_of(options.model_name), num_outputs);
+  static const std::map<std::string_view, ConvNeXtShape> kShapes{
+      {"convnext_tiny", {{3, 3, 9, 3}, 0.1}},
+      {"convnext_small", {{3, 3, 27, 3}, 0.4}},
+  };
+  return std::make_shared<ConvNeXt>(kShapes.at(options.model_name), num_outputs);
 }
 
 }  // namespace kiln

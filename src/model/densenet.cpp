@@ -15,17 +15,9 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kBottleneckFactor = 4;
+using Module = torch::nn::Module;
 
-const DenseNetShape& shape_of(std::string_view name) {
-  static const std::map<std::string_view, DenseNetShape> kShapes{
-      {"densenet121", {32, {6, 12, 24, 16}, 64}},
-      {"densenet161", {48, {6, 12, 36, 24}, 96}},
-      {"densenet169", {32, {6, 12, 32, 32}, 64}},
-      {"densenet201", {32, {6, 12, 48, 32}, 64}},
-  };
-  return kShapes.at(name);
-}
+constexpr std::int64_t kBottleneckFactor = 4;
 
 // concat -> norm1 -> relu -> conv1, which saves only its inputs for backward and recomputes the
 // rest there. The recomputation does not update the running statistics a second time. It restores
@@ -91,7 +83,7 @@ class DenseLayer : public torch::nn::Module {
   }
 
   at::Tensor forward(const std::vector<at::Tensor>& features) {
-    if (recomputes())
+    if (memory_efficient_ && is_training() && at::GradMode::is_enabled())
       return conv2_->forward(norm2_->forward(recomputed_bottleneck(features)).relu_());
     return conv2_->forward(norm2_->convolved_relu(norm1_->joined_relu(features)));
   }
@@ -103,10 +95,6 @@ class DenseLayer : public torch::nn::Module {
   }
 
  private:
-  bool recomputes() const {
-    return memory_efficient_ && is_training() && at::GradMode::is_enabled();
-  }
-
   at::Tensor recomputed_bottleneck(const std::vector<at::Tensor>& features) {
     std::vector<at::Tensor> tensors{norm1_->weight(), norm1_->bias(), conv1_->weight()};
     tensors.insert(tensors.end(), features.begin(), features.end());
@@ -119,31 +107,6 @@ class DenseLayer : public torch::nn::Module {
   bool memory_efficient_;
   std::shared_ptr<BatchNorm2d> norm1_, norm2_;
   std::shared_ptr<Conv2d> conv1_, conv2_;
-};
-
-// Each layer sees the block's input and the output of all layers before it, as does what follows.
-class DenseBlock : public torch::nn::Module {
- public:
-  DenseBlock(int num_layers, std::int64_t in_channels, int growth_rate, bool memory_efficient) {
-    for (int i = 0; i < num_layers; ++i) {
-      auto layer = std::make_shared<DenseLayer>(in_channels + i * growth_rate, growth_rate,
-                                                memory_efficient);
-      layers_.push_back(register_module("denselayer" + std::to_string(i + 1), layer));
-    }
-  }
-
-  std::vector<at::Tensor> forward(const at::Tensor& x) {
-    std::vector<at::Tensor> features{x};
-    for (const auto& layer : layers_) features.push_back(layer->forward(features));
-    return features;
-  }
-
-  void count(KeptNumbers& kept) const {
-    for (const auto& layer : layers_) layer->count(kept);
-  }
-
- private:
-  std::vector<std::shared_ptr<DenseLayer>> layers_;
 };
 
 // Halves the channels and the resolution.
@@ -171,42 +134,57 @@ class Transition : public torch::nn::Module {
   std::shared_ptr<Conv2d> conv_;
 };
 
-class Features : public torch::nn::Module {
+class DenseNet : public Network {
  public:
-  Features(const DenseNetShape& shape, bool memory_efficient) : channels_(shape.num_init_features) {
-    conv0_ = register_module("conv0", std::make_shared<Conv2d>(ConvShape{3, channels_, 7, 2}));
-    norm0_ = register_module("norm0", std::make_shared<BatchNorm2d>(conv0_));
+  DenseNet(const DenseNetShape& shape, bool memory_efficient, int num_outputs)
+      : channels_(shape.num_init_features) {
+    const auto parent = register_module("features", std::make_shared<Module>());
+    conv0_ =
+        parent->register_module("conv0", std::make_shared<Conv2d>(ConvShape{3, channels_, 7, 2}));
+    norm0_ = parent->register_module("norm0", std::make_shared<BatchNorm2d>(conv0_));
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const std::string number = std::to_string(i + 1);
-      blocks_[i] = register_module(
-          "denseblock" + number, std::make_shared<DenseBlock>(shape.num_layers[i], channels_,
-                                                              shape.growth_rate, memory_efficient));
+      const auto block = parent->register_module("denseblock" + number, std::make_shared<Module>());
+      for (int k = 0; k < shape.num_layers[i]; ++k)
+        blocks_[i].push_back(block->register_module(
+            "denselayer" + std::to_string(k + 1),
+            std::make_shared<DenseLayer>(channels_ + k * shape.growth_rate, shape.growth_rate,
+                                         memory_efficient)));
       channels_ += shape.num_layers[i] * shape.growth_rate;
       if (i == transitions_.size()) continue;
       transitions_[i] =
-          register_module("transition" + number, std::make_shared<Transition>(channels_));
+          parent->register_module("transition" + number, std::make_shared<Transition>(channels_));
       channels_ /= 2;
     }
-    norm5_ = register_module("norm5", std::make_shared<BatchNorm2d>(channels_));
+    norm5_ = parent->register_module("norm5", std::make_shared<BatchNorm2d>(channels_));
+    classifier_ = register_module("classifier", std::make_shared<Linear>(channels_, num_outputs));
   }
 
-  at::Tensor forward(const at::Tensor& images) {
-    const at::Tensor x = at::max_pool2d(norm0_->convolved_relu(images), 3, 2, 1);
-    std::vector<at::Tensor> features = blocks_[0]->forward(x);
-    for (std::size_t i = 0; i < transitions_.size(); ++i)
-      features = blocks_[i + 1]->forward(transitions_[i]->forward(features));
-    return norm5_->joined_relu(features);
+  // Each layer sees the block's input and the output of all layers before it, as does what follows.
+  at::Tensor features(const at::Tensor& images) override {
+    std::vector<at::Tensor> maps{at::max_pool2d(norm0_->convolved_relu(images), 3, 2, 1)};
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      for (const auto& layer : blocks_[i]) maps.push_back(layer->forward(maps));
+      if (i < transitions_.size()) maps = {transitions_[i]->forward(maps)};
+    }
+    return norm5_->joined_relu(maps);
+  }
+  Linear& head() override { return *classifier_; }
+
+  void initialize() override {
+    classifier_->initialize();
+    const at::NoGradGuard no_grad;
+    classifier_->bias().zero_();
+    init_convolutions(*this, Fan::kIn);
   }
 
-  std::int64_t channels() const { return channels_; }
-
-  double kept_numbers() const {
+  double kept_numbers() const override {
     KeptNumbers kept;
     kept.add(*conv0_);
     kept.area /= 4;  // pooling
     kept.add(conv0_->out_channels());
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      blocks_[i]->count(kept);
+      for (const auto& layer : blocks_[i]) layer->count(kept);
       if (i < transitions_.size()) transitions_[i]->count(kept);
     }
     kept.add(2 * channels_);
@@ -217,39 +195,21 @@ class Features : public torch::nn::Module {
   std::int64_t channels_;
   std::shared_ptr<Conv2d> conv0_;
   std::shared_ptr<BatchNorm2d> norm0_, norm5_;
-  std::array<std::shared_ptr<DenseBlock>, 4> blocks_;
+  std::array<std::vector<std::shared_ptr<DenseLayer>>, 4> blocks_;
   std::array<std::shared_ptr<Transition>, 3> transitions_;
-};
-
-class DenseNet : public Network {
- public:
-  DenseNet(const DenseNetShape& shape, bool memory_efficient, int num_outputs) {
-    features_ = register_module("features", std::make_shared<Features>(shape, memory_efficient));
-    classifier_ =
-        register_module("classifier", std::make_shared<Linear>(features_->channels(), num_outputs));
-  }
-
-  at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
-  Linear& head() override { return *classifier_; }
-
-  void initialize() override {
-    classifier_->initialize();
-    const at::NoGradGuard no_grad;
-    classifier_->bias().zero_();
-    init_convolutions(*this, Fan::kIn);
-  }
-
-  double kept_numbers() const override { return features_->kept_numbers(); }
-
- private:
-  std::shared_ptr<Features> features_;
   std::shared_ptr<Linear> classifier_;
 };
 
 }  // namespace
 
 std::shared_ptr<Network> make_densenet(const ModelOptions& options, int num_outputs) {
-  return make_densenet(shape_of(options.model_name), options.memory_efficient, num_outputs);
+  static const std::map<std::string_view, DenseNetShape> kShapes{
+      {"densenet121", {32, {6, 12, 24, 16}, 64}},
+      {"densenet161", {48, {6, 12, 36, 24}, 96}},
+      {"densenet169", {32, {6, 12, 32, 32}, 64}},
+      {"densenet201", {32, {6, 12, 48, 32}, 64}},
+  };
+  return make_densenet(kShapes.at(options.model_name), options.memory_efficient, num_outputs);
 }
 
 std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, bool memory_efficient,

@@ -27,30 +27,6 @@ struct EfficientNetShape {
 
 constexpr std::int64_t kMeans = 1280;
 
-const EfficientNetShape& shape_of(std::string_view name) {
-  static const std::map<std::string_view, EfficientNetShape> kShapes{
-      {"efficientnet_b0",
-       {32,
-        {{false, 1, 3, 1, 16, 1},
-         {false, 6, 3, 2, 24, 2},
-         {false, 6, 5, 2, 40, 2},
-         {false, 6, 3, 2, 80, 3},
-         {false, 6, 5, 1, 112, 3},
-         {false, 6, 5, 2, 192, 4},
-         {false, 6, 3, 1, 320, 1}}}},
-      {"efficientnet_v2_s",
-       {24,
-        {{true, 1, 3, 1, 24, 2},
-         {true, 4, 3, 2, 48, 4},
-         {true, 4, 3, 2, 64, 4},
-         {false, 4, 3, 2, 128, 6},
-         {false, 6, 3, 1, 160, 9},
-         {false, 6, 3, 2, 256, 15}},
-        {.epsilon = 1e-3}}},
-  };
-  return kShapes.at(name);
-}
-
 class EfficientNet : public ChainNetwork {
  public:
   EfficientNet(const EfficientNetShape& shape, int num_outputs) {
@@ -99,7 +75,27 @@ class EfficientNet : public ChainNetwork {
 }  // namespace
 
 std::shared_ptr<Network> make_efficientnet(const ModelOptions& options, int num_outputs) {
-  return std::make_shared<EfficientNet>(shape_of(options.model_name), num_outputs);
+  static const std::map<std::string_view, EfficientNetShape> kShapes{
+      {"efficientnet_b0",
+       {32,
+        {{false, 1, 3, 1, 16, 1},
+         {false, 6, 3, 2, 24, 2},
+         {false, 6, 5, 2, 40, 2},
+         {false, 6, 3, 2, 80, 3},
+         {false, 6, 5, 1, 112, 3},
+         {false, 6, 5, 2, 192, 4},
+         {false, 6, 3, 1, 320, 1}}}},
+      {"efficientnet_v2_s",
+       {24,
+        {{true, 1, 3, 1, 24, 2},
+         {true, 4, 3, 2, 48, 4},
+         {true, 4, 3, 2, 64, 4},
+         {false, 4, 3, 2, 128, 6},
+         {false, 6, 3, 1, 160, 9},
+         {false, 6, 3, 2, 256, 15}},
+        {.epsilon = 1e-3}}},
+  };
+  return std::make_shared<EfficientNet>(kShapes.at(options.model_name), num_outputs);
 }
 
 }  // namespace kiln

@@ -39,10 +39,9 @@ std::shared_ptr<Network> make_network(const ModelOptions& options) {
 // The state dict's order: a module's parameters, its buffers, then its children.
 void list_state(const torch::nn::Module& module, const std::string& prefix,
                 std::vector<NamedTensor>& state) {
-  for (const auto& item : module.named_parameters(/*recurse=*/false))
-    state.push_back({prefix + item.key(), item.value()});
-  for (const auto& item : module.named_buffers(/*recurse=*/false))
-    state.push_back({prefix + item.key(), item.value()});
+  for (const auto& own :
+       {module.named_parameters(/*recurse=*/false), module.named_buffers(/*recurse=*/false)})
+    for (const auto& item : own) state.push_back({prefix + item.key(), item.value()});
   for (const auto& child : module.named_children())
     list_state(*child.value(), prefix + child.key() + ".", state);
 }
@@ -141,16 +140,16 @@ class NetworkModel : public ImageModel {
       const bool is_image_kernel = item.tensor.dim() == 4;
       const auto format =
           is_image_kernel ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-      replace(item.tensor,
-              item.tensor.detach().to(item.tensor.options().device(device), /*non_blocking=*/false,
-                                      /*copy=*/false, format));
+      // All references to the tensor see the new data.
+      item.tensor.set_data(item.tensor.detach().to(item.tensor.options().device(device),
+                                                   /*non_blocking=*/false, /*copy=*/false, format));
     }
   }
 
   void to_float64() override {
     for (const NamedTensor& item : state())
       if (item.tensor.is_floating_point())
-        replace(item.tensor, item.tensor.detach().to(at::kDouble));
+        item.tensor.set_data(item.tensor.detach().to(at::kDouble));
   }
 
   void synchronize_batch_norm(const BatchRanks& ranks) override {
@@ -276,9 +275,6 @@ class NetworkModel : public ImageModel {
       first += drop->width();
     }
   }
-
-  // All references to the tensor see the new data.
-  static void replace(const at::Tensor& tensor, const at::Tensor& data) { tensor.set_data(data); }
 
   std::shared_ptr<torch::nn::Module> root_;
   std::shared_ptr<Network> network_;

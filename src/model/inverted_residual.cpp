@@ -12,16 +12,13 @@ class SqueezeExcitation : public Layer {
  public:
   explicit SqueezeExcitation(const InvertedShape& shape)
       : is_smooth_(shape.activation == Activation::kSilu) {
-    fc1_ = register_module(
-        "fc1", std::make_shared<Conv2d>(ConvShape{.in_channels = shape.inner_channels,
-                                                  .out_channels = shape.squeezed_channels,
-                                                  .kernel = 1,
-                                                  .has_bias = true}));
-    fc2_ = register_module(
-        "fc2", std::make_shared<Conv2d>(ConvShape{.in_channels = shape.squeezed_channels,
-                                                  .out_channels = shape.inner_channels,
-                                                  .kernel = 1,
-                                                  .has_bias = true}));
+    const auto add = [&](const char* name, std::int64_t in_channels, std::int64_t out_channels) {
+      return register_module(
+          name, std::make_shared<Conv2d>(ConvShape{in_channels, out_channels, 1, /*stride=*/1,
+                                                   /*groups=*/1, /*has_bias=*/true}));
+    };
+    fc1_ = add("fc1", shape.inner_channels, shape.squeezed_channels);
+    fc2_ = add("fc2", shape.squeezed_channels, shape.inner_channels);
   }
 
   at::Tensor forward(const at::Tensor& x) override {
@@ -43,11 +40,7 @@ class InvertedResidual : public Layer {
   explicit InvertedResidual(const InvertedShape& shape)
       : adds_(shape.stride == 1 && shape.in_channels == shape.out_channels) {
     block_ = register_module("block", std::make_shared<Chain>());
-    if (shape.is_fused) {
-      add_fused(shape);
-    } else {
-      add_separate(shape);
-    }
+    shape.is_fused ? add_fused(shape) : add_separate(shape);
     drop_ =
         register_module("stochastic_depth", std::make_shared<Drop>(adds_ ? shape.drop_rate : 0));
   }

@@ -31,17 +31,6 @@ struct KeptRanks : torch::CustomClassHolder, BatchRanks {
   explicit KeptRanks(BatchRanks kept) : BatchRanks(std::move(kept)) {}
 };
 
-// float64 [2 C + 1]: sums, sums of squares, number of values per channel. `mean` and the biased
-// `variance`, float64 [C], are those of `count` values.
-at::Tensor sums_of(const at::Tensor& mean, const at::Tensor& variance, double count) {
-  const at::Tensor squares = variance + mean.square();
-  return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
-}
-
-at::Tensor sums_of_nothing(const at::Tensor& x) {
-  return at::zeros({2 * x.size(1) + 1}, x.options().dtype(at::kDouble));
-}
-
 double values_a_channel(const at::Tensor& x) {
   return static_cast<double>(x.numel() / x.size(1));
 }
@@ -105,12 +94,16 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   }
 
  private:
-  // Starts from the variance around the local mean, since plain float32 sums of squares would
-  // suffer from cancellation.
+  // float64 [2 C + 1]: sums, sums of squares, number of values per channel. Starts from the
+  // variance around the local mean, since plain float32 sums of squares would suffer from
+  // cancellation.
   static at::Tensor local_sums(const at::Tensor& x) {
-    if (x.numel() == 0) return sums_of_nothing(x);
-    const auto [variance, mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
-    return sums_of(mean.to(at::kDouble), variance.to(at::kDouble), values_a_channel(x));
+    if (x.numel() == 0) return at::zeros({2 * x.size(1) + 1}, x.options().dtype(at::kDouble));
+    const auto [variance, local_mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
+    const at::Tensor mean = local_mean.to(at::kDouble);
+    const at::Tensor squares = variance.to(at::kDouble) + mean.square();
+    const double count = values_a_channel(x);
+    return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
   }
 };
 
@@ -132,11 +125,16 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
     const at::Tensor counts = all.select(1, 2 * channels);
     // A rank without an image in this batch cannot tell, without waiting, whether the others have.
     const bool may_be_nothing = x.numel() == 0;
-    const RunningStatistics before = may_be_nothing ? copy_of(running) : running;
+    RunningStatistics before = running;
+    if (may_be_nothing) before = {running.mean.clone(), running.variance.clone(), running.momentum};
     const auto [mean, scale] = at::batch_norm_gather_stats_with_counts(
         x, all.narrow(1, 0, channels), all.narrow(1, channels, channels), running.mean,
         running.variance, running.momentum, epsilon, counts);
-    if (may_be_nothing) keep_if(counts.sum().lt(0.5), before, running);
+    if (may_be_nothing) {
+      const at::Tensor is_nothing = counts.sum().lt(0.5);  // on the device
+      for (const auto part : {&RunningStatistics::mean, &RunningStatistics::variance})
+        (running.*part).copy_(at::where(is_nothing, before.*part, running.*part));
+    }
     context->save_for_backward({x, weight, mean, scale, counts.to(at::kInt)});
     context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     if (x.numel() == 0) return at::empty_like(x);
@@ -167,18 +165,6 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
   }
 
  private:
-  static RunningStatistics copy_of(RunningStatistics statistics) {
-    statistics.mean = statistics.mean.clone();
-    statistics.variance = statistics.variance.clone();
-    return statistics;
-  }
-  // Undoes an update where `condition`, on the device, holds.
-  static void keep_if(const at::Tensor& condition, const RunningStatistics& before,
-                      const RunningStatistics& running) {
-    for (const auto& part : {&RunningStatistics::mean, &RunningStatistics::variance})
-      (running.*part).copy_(at::where(condition, before.*part, running.*part));
-  }
-
   // What an empty batch counts as: nothing, for the gathering kernel divides by the count so far.
   static constexpr double kNothing = 1e-30;
 

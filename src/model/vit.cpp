@@ -33,16 +33,6 @@ struct ViTShape {
   bool is_torchvision = false;
 };
 
-const ViTShape& shape_of(std::string_view name) {
-  static const std::map<std::string_view, ViTShape> kShapes{
-      {"vit_s_16", {384, 6, 16, 14}},
-      {"vit_b_16", {768, 12, 16, 14, 0, true}},
-      {"vit_s_14", {384, 6, 14, 37, 1e-5}},
-      {"vit_b_14", {768, 12, 14, 37, 1e-5}},
-  };
-  return kShapes.at(name);
-}
-
 using Module = torch::nn::Module;
 
 std::shared_ptr<Module> add_module(Module& parent, const std::string& name) {
@@ -143,25 +133,20 @@ class ViT : public Network {
         register_parameter(is_tv ? "class_token" : "cls_token", at::zeros({1, 1, shape.width}));
     const at::Tensor positions = at::empty({1, shape.grid * shape.grid + 1, shape.width});
     if (!is_tv) positions_ = register_parameter("pos_embed", positions);
-    const auto parent = is_tv ? nullptr : add_module(*this, "patch_embed");
-    const auto patches = std::make_shared<Conv2d>(ConvShape{.in_channels = 3,
-                                                            .out_channels = shape.width,
-                                                            .kernel = shape.patch,
-                                                            .stride = shape.patch,
-                                                            .has_bias = true});
-    patches_ =
-        is_tv ? register_module("conv_proj", patches) : parent->register_module("proj", patches);
-    const auto encoder = is_tv ? add_module(*this, "encoder") : nullptr;
-    if (is_tv) positions_ = encoder->register_parameter("pos_embedding", positions);
-    const auto layers = is_tv ? add_module(*encoder, "layers") : add_module(*this, "blocks");
+    patches_ = (is_tv ? *this : *add_module(*this, "patch_embed"))
+                   .register_module(is_tv ? "conv_proj" : "proj",
+                                    std::make_shared<Conv2d>(ConvShape{3, shape.width, shape.patch,
+                                                                       shape.patch, /*groups=*/1,
+                                                                       /*has_bias=*/true}));
+    Module& body = is_tv ? *add_module(*this, "encoder") : *this;
+    if (is_tv) positions_ = body.register_parameter("pos_embedding", positions);
+    const auto layers = add_module(body, is_tv ? "layers" : "blocks");
     for (int i = 0; i < kDepth; ++i)
       blocks_.push_back(layers->register_module((is_tv ? "encoder_layer_" : "") + std::to_string(i),
                                                 std::make_shared<Block>(shape)));
-    const auto norm = std::make_shared<LayerNorm>(shape.width);
-    norm_ = is_tv ? encoder->register_module("ln", norm) : register_module("norm", norm);
-    const auto head = std::make_shared<Linear>(shape.width, num_outputs);
-    head_ = is_tv ? add_module(*this, "heads")->register_module("head", head)
-                  : register_module("head", head);
+    norm_ = body.register_module(is_tv ? "ln" : "norm", std::make_shared<LayerNorm>(shape.width));
+    head_ = (is_tv ? *add_module(*this, "heads") : *this)
+                .register_module("head", std::make_shared<Linear>(shape.width, num_outputs));
   }
 
   // The tokens of each image, first that of its class: [N, 1 + h w, width].
@@ -274,7 +259,13 @@ at::Tensor resampled_positions(const at::Tensor& positions, std::int64_t height,
 }
 
 std::shared_ptr<Network> make_vit(const ModelOptions& options, int num_outputs) {
-  return std::make_shared<ViT>(shape_of(options.model_name), num_outputs);
+  static const std::map<std::string_view, ViTShape> kShapes{
+      {"vit_s_16", {384, 6, 16, 14}},
+      {"vit_b_16", {768, 12, 16, 14, 0, true}},
+      {"vit_s_14", {384, 6, 14, 37, 1e-5}},
+      {"vit_b_14", {768, 12, 14, 37, 1e-5}},
+  };
+  return std::make_shared<ViT>(kShapes.at(options.model_name), num_outputs);
 }
 
 }  // namespace kiln

@@ -73,16 +73,19 @@ inline std::string json_text(const Json& json, int indent = -1) {
 }
 
 // The fields of a run's records with their names in `metrics.jsonl`, listed once for both writing
-// and reading.
+// and reading. KILN_FIELDS(Record, a, b): where they are called as its members.
+#define KILN_FIELD(name) field(#name, record.name);
+#define KILN_FIELDS(Record, ...)                                       \
+  void visit_fields(Is<Record> auto& record, auto&& field) {           \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(KILN_FIELD, __VA_ARGS__)) \
+  }
+
 void visit_fields(Is<Totals> auto& totals, auto&& field) {
   fields(field, "images", totals.count, "loss_sum", totals.loss_sum, "top1", totals.top1, "top5",
          totals.top5);
 }
 
-void visit_fields(Is<StepTimes> auto& times, auto&& field) {
-  fields(field, "data_wait", times.data_wait, "forward", times.forward, "backward", times.backward,
-         "communication", times.communication, "optimizer", times.optimizer);
-}
+KILN_FIELDS(StepTimes, data_wait, forward, backward, communication, optimizer)
 
 void visit_fields(Is<StepRecord> auto& step, auto&& field) {
   fields(field, "time", step.time, "epoch", step.epoch, "num_epochs", step.num_epochs, "step",
@@ -94,27 +97,15 @@ void visit_fields(Is<StepRecord> auto& step, auto&& field) {
          step.seconds_left, "seconds", step.times);
 }
 
-void visit_fields(Is<CommunicationTime> auto& time, auto&& field) {
-  fields(field, "summing", time.summing, "waiting", time.waiting);
-}
+KILN_FIELDS(CommunicationTime, summing, waiting)
 
-void visit_fields(Is<GpuLoad> auto& gpu, auto&& field) {
-  fields(field, "utilization_percent", gpu.utilization_percent, "power_watts", gpu.power_watts);
-}
+KILN_FIELDS(GpuLoad, utilization_percent, power_watts)
 
-void visit_fields(Is<MacroScores> auto& scores, auto&& field) {
-  fields(field, "recall", scores.recall, "f1", scores.f1);
-}
+KILN_FIELDS(MacroScores, recall, f1)
 
-void visit_fields(Is<Figure> auto& figure, auto&& field) {
-  fields(field, "name", figure.name, "title", figure.title, "line", figure.line, "value",
-         figure.value, "is_counted", figure.is_counted);
-}
+KILN_FIELDS(Figure, name, title, line, value, is_counted)
 
-void visit_fields(Is<LabelCalibration> auto& label, auto&& field) {
-  fields(field, "temperature", label.temperature, "threshold", label.threshold, "answers",
-         label.answers);
-}
+KILN_FIELDS(LabelCalibration, temperature, threshold, answers)
 
 void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   fields(field, "time", epoch.time, "epoch", epoch.epoch, "num_steps", epoch.num_steps,
@@ -130,103 +121,49 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
          epoch.valid_in_train, "doubts", epoch.doubts);
 }
 
-void visit_fields(Is<TaskWords> auto& words, auto&& field) {
-  fields(field, "task", words.task, "right", words.right, "for_small_classes",
-         words.for_small_classes, "train_images", words.train_images, "valid_images",
-         words.valid_images);
-}
+KILN_FIELDS(TaskWords, task, right, for_small_classes, train_images, valid_images)
 
-void visit_fields(Is<DataRecord> auto& data, auto&& field) {
-  fields(field, "words", data.words, "train_path", data.train_path, "valid_path", data.valid_path,
-         "classes", data.classes, "train_counts", data.train_counts, "valid_counts",
-         data.valid_counts, "image_height", data.image_height, "image_width", data.image_width,
-         "resize_short_side", data.resize_short_side, "augment", data.augment, "eval_height",
-         data.eval_height, "eval_width", data.eval_width, "eval_resize_short_side",
-         data.eval_resize_short_side, "fit", data.fit, "cut_away", data.cut_away, "normalization",
-         data.normalization, "mean", data.mean, "std", data.std);
-}
+KILN_FIELDS(DataRecord, words, train_path, valid_path, classes, train_counts, valid_counts,
+            image_height, image_width, resize_short_side, augment, eval_height, eval_width,
+            eval_resize_short_side, fit, cut_away, normalization, mean, std)
 
-void visit_fields(Is<RunStart> auto& start, auto&& field) {
-  fields(field, "time", start.time, "options", start.options, "versions", start.versions, "command",
-         start.command, "model", start.model, "device", start.device, "host", start.host,
-         "precision", start.precision, "precision_reason", start.precision_reason, "plan",
-         start.plan, "num_parameters", start.num_parameters, "num_ranks", start.num_ranks,
-         "num_epochs", start.num_epochs, "steps_per_epoch", start.steps_per_epoch, "global_batch",
-         start.global_batch, "data", start.data);
-}
+KILN_FIELDS(RunStart, time, options, versions, command, model, device, host, precision,
+            precision_reason, plan, num_parameters, num_ranks, num_epochs, steps_per_epoch,
+            global_batch, data)
 
-void visit_fields(Is<PlannedLength> auto& length, auto&& field) {
-  fields(field, "time", length.time, "num_epochs", length.num_epochs, "reason", length.reason);
-}
+KILN_FIELDS(PlannedLength, time, num_epochs, reason)
 
 void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
   fields(field, "data_set", fault.data_set, "file", fault.file, "fault", fault.fault, "used",
          fault.damaged);
 }
 
-void visit_fields(Is<Interruption> auto& interruption, auto&& field) {
-  fields(field, "time", interruption.time, "epoch", interruption.epoch, "step", interruption.step,
-         "checkpoint_time", interruption.checkpoint_time, "last_seen", interruption.last_seen,
-         "lost_steps", interruption.lost_steps, "lost_seconds", interruption.lost_seconds,
-         "num_ranks", interruption.num_ranks, "host", interruption.host);
-}
+KILN_FIELDS(Interruption, time, epoch, step, checkpoint_time, last_seen, lost_steps, lost_seconds,
+            num_ranks, host)
 
-void visit_fields(Is<AutomaticRecord> auto& found, auto&& field) {
-  fields(field, "frozen", found.frozen, "tuned_epoch", found.tuned_epoch, "tuned", found.tuned,
-         "keeps_tuned", found.keeps_tuned, "reason", found.reason);
-}
+KILN_FIELDS(AutomaticRecord, frozen, tuned_epoch, tuned, keeps_tuned, reason)
 
-void visit_fields(Is<RunEnd> auto& end, auto&& field) {
-  fields(field, "time", end.time, "status", end.status, "failure", end.failure, "stopped_early",
-         end.stopped_early, "saved_epoch", end.saved_epoch, "model_path", end.model_path,
-         "replaced", end.replaced, "validation_fingerprint", end.validation_fingerprint,
-         "automatic", end.automatic, "image_faults", end.image_faults,
-         "start_to_first_step_seconds", end.start_to_first_step_seconds, "total_seconds",
-         end.total_seconds, "peak_memory_bytes", end.peak_memory_bytes, "peak_device_bytes",
-         end.peak_device_bytes);
-}
+KILN_FIELDS(RunEnd, time, status, failure, stopped_early, saved_epoch, model_path, replaced,
+            validation_fingerprint, automatic, image_faults, start_to_first_step_seconds,
+            total_seconds, peak_memory_bytes, peak_device_bytes)
 
 // For the ranks; JSON has it as base64.
-void visit_fields(Is<Thumbnail> auto& thumbnail, auto&& field) {
-  fields(field, "height", thumbnail.height, "width", thumbnail.width, "jpeg", thumbnail.jpeg);
-}
+KILN_FIELDS(Thumbnail, height, width, jpeg)
 
-void visit_fields(Is<JudgedImage> auto& image, auto&& field) {
-  fields(field, "file", image.file, "truth", image.truth, "guess", image.guess, "confidence",
-         image.confidence, "thumbnail", image.thumbnail);
-}
+KILN_FIELDS(JudgedImage, file, truth, guess, confidence, thumbnail)
 
-void visit_fields(Is<ResultTable> auto& table, auto&& field) {
-  fields(field, "id", table.id, "heading", table.heading, "lead", table.lead, "caption",
-         table.caption, "columns", table.columns, "rows", table.rows, "curves", table.curves);
-}
+KILN_FIELDS(ResultTable, id, heading, lead, caption, columns, rows, curves)
 
-void visit_fields(Is<TaskVerdict> auto& verdict, auto&& field) {
-  fields(field, "text", verdict.text, "has_learned", verdict.has_learned);
-}
+KILN_FIELDS(TaskVerdict, text, has_learned)
 
-void visit_fields(Is<PictureList> auto& list, auto&& field) {
-  fields(field, "id", list.id, "heading", list.heading, "lead", list.lead, "word", list.word,
-         "images", list.images);
-}
+KILN_FIELDS(PictureList, id, heading, lead, word, images)
 
-void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
-  fields(field, "temperature", calibration.temperature, "answers", calibration.answers, "labels",
-         calibration.labels, "out_of_fold", calibration.out_of_fold);
-}
+KILN_FIELDS(Calibration, temperature, answers, labels, out_of_fold)
 
-void visit_fields(Is<OutOfFoldRecord> auto& judged, auto&& field) {
-  fields(field, "folds", judged.folds, "is_validation", judged.is_validation, "totals",
-         judged.totals);
-}
+KILN_FIELDS(OutOfFoldRecord, folds, is_validation, totals)
 
-void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
-  fields(field, "epoch", details.epoch, "confusion", details.confusion, "calibration",
-         details.calibration, "figures", details.figures, "tables", details.tables, "pictures",
-         details.pictures, "verdict", details.verdict, "out_of_fold", details.out_of_fold,
-         "most_wrong", details.most_wrong, "doubtful", details.doubtful, "samples",
-         details.samples);
-}
+KILN_FIELDS(ValidationDetails, epoch, confusion, calibration, figures, tables, pictures, verdict,
+            out_of_fold, most_wrong, doubtful, samples)
 
 template <typename T>
 concept HasFields = requires(T& record) {

@@ -35,8 +35,10 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
   if (!config.kfp_executor_input.empty())
     reporter.add([&] { return make_kfp_artifact(config.kfp_executor_input); });
   if (const std::optional<MlflowSettings> settings = mlflow_settings_of_environment())
-    reporter.add(
-        [&] { return make_mlflow_sink(*settings, {folder / kReportName}, reporter.log()); });
+    reporter.add([&] {
+      return std::make_unique<MlflowSink>(*settings, std::vector{folder / kReportName},
+                                          reporter.log());
+    });
 }
 
 RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,

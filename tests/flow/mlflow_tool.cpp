@@ -25,10 +25,10 @@ int main(int, char** argv) {
   kiln::MlflowSettings settings;
   settings.tracking_uri = argv[1];
   settings.experiment_name = "odd";
-  const auto sink = kiln::make_mlflow_sink(settings, {}, log);
-  sink->start(run.start);
-  for (const kiln::EpochRecord& epoch : run.epochs) sink->epoch(epoch, nullptr);
-  sink->end(run);
-  std::puts(sink->lost().c_str());
+  kiln::MlflowSink sink(settings, {}, log);
+  sink.start(run.start);
+  for (const kiln::EpochRecord& epoch : run.epochs) sink.epoch(epoch, nullptr);
+  sink.end(run);
+  std::puts(sink.lost().c_str());
   return 0;
 }

@@ -71,7 +71,7 @@ void begin_run(MlflowServer& server, const std::string& earlier,
   fuzz::accepts<MlflowFailure>([&] {
     server.open_run(earlier);
     server.run_page();
-    server.log_pairs("params", {{"epochs", "5"}});
+    server.log_batch(log_pairs_json(server.run_id(), "params", {{"epochs", "5"}}));
     server.upload(file, "report.html");
     server.end_run("FINISHED");
   });

@@ -28,11 +28,6 @@ class GradientReady : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> ready_;
 };
 
-// Whether `made` lies in memory as `parameter` does, and nothing else uses that memory.
-bool is_own_and_like(const at::Tensor& made, const at::Tensor& parameter) {
-  return made.is_contiguous(parameter.suggest_memory_format()) && made.storage().use_count() == 1;
-}
-
 std::int64_t padded(std::int64_t count) {
   return (count + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -102,7 +97,10 @@ void GradientBuckets::take_made(Bucket& bucket) {
     const at::Tensor made = std::exchange(made_[i], {});
     const bool is_first = !is_filled_[i];
     is_filled_[i] = true;
-    if (is_first && !bucket.together.defined() && is_own_and_like(made, parameters_[i])) {
+    // It lies in memory as the parameter does, and nothing else uses that memory.
+    const bool is_own_and_like = made.is_contiguous(parameters_[i].suggest_memory_format()) &&
+                                 made.storage().use_count() == 1;
+    if (is_first && !bucket.together.defined() && is_own_and_like) {
       gradients_[i].set_data(made);
       continue;
     }
@@ -118,11 +116,6 @@ void GradientBuckets::take_all_made() {
     take_made(bucket);
     bucket.missing = bucket.members.size();
   }
-}
-
-void GradientBuckets::fill_missing() {
-  for (std::size_t i = 0; i < gradients_.size(); ++i)
-    if (!is_filled_[i]) gradients_[i].zero_();
 }
 
 at::Tensor GradientBuckets::flat(const Bucket& bucket) const {
@@ -173,7 +166,8 @@ void GradientBuckets::reduce_on_next_backward() {
 void GradientBuckets::wait() {
   const c10::AutoGradMode no_grad(false);
   take_all_made();
-  fill_missing();
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (!is_filled_[i]) gradients_[i].zero_();
   if (is_alone()) return;
   while (sent_ < buckets_.size()) send(buckets_[sent_++]);
   const auto begin = std::chrono::steady_clock::now();

@@ -70,7 +70,6 @@ class GradientBuckets {
   void keep_gradient(std::size_t i, std::size_t index);
   void take_made(Bucket& bucket);
   void take_all_made();
-  void fill_missing();
   at::Tensor flat(const Bucket& bucket) const;  // its memory, in one dimension
   void send(Bucket& bucket);
 

@@ -66,7 +66,11 @@ HttpAnswer PersistentHttp::call(HttpCall call) {
   HttpAnswer answer{.failure = "timed out"};
   double pause = kFirstPause;
   for (int attempt = 1;; ++attempt) {
-    const double left = seconds_left();
+    double left = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      left = std::chrono::duration<double>(end_ - Clock::now()).count();
+    }
     if (left <= 0) return answer;
     call.timeout_s = std::min(timeout_s, left);
     answer = client_.send(call);
@@ -81,11 +85,6 @@ void PersistentHttp::end_by(Clock::time_point end) {
   const std::lock_guard lock(mutex_);
   end_ = end;
   hurried_.notify_all();
-}
-
-double PersistentHttp::seconds_left() {
-  const std::lock_guard lock(mutex_);
-  return std::chrono::duration<double>(end_ - Clock::now()).count();
 }
 
 bool PersistentHttp::wait(double pause, double at_least) {
@@ -204,46 +203,40 @@ Json MlflowServer::ask(const std::string& path, std::string json) {
   return response;
 }
 
+std::optional<Json> MlflowServer::find(const std::string& path) try {
+  return ask(path);
+} catch (const MlflowFailure& failure) {
+  if (failure.status != 404) throw;
+  return std::nullopt;
+}
+
 std::string MlflowServer::experiment_of_name() {
   const std::string& name = settings_.experiment_name;
-  const auto find = [&] {
-    return ask("experiments/get-by-name?experiment_name=" + url_encoded(name))
-        .at("experiment")
-        .at("experiment_id")
-        .get<std::string>();
-  };
-  try {
-    return find();
-  } catch (const MlflowFailure& failure) {
-    if (failure.status != 404) throw;
-  }
+  const std::string query = "experiments/get-by-name?experiment_name=" + url_encoded(name);
+  std::optional<Json> found = find(query);
+  if (found) return found->at("experiment").at("experiment_id").get<std::string>();
   try {
     return ask("experiments/create", json_text({{"name", name}}))
         .at("experiment_id")
         .get<std::string>();
   } catch (const MlflowFailure& refused) {
-    try {
-      return find();  // another job created it first
-    } catch (const MlflowFailure& failure) {
-      if (failure.status != 404) throw;
-      throw MlflowFailure(refused.what());
-    }
+    found = find(query);  // unless another job created it first
+    if (!found) throw MlflowFailure(refused.what());
+    return found->at("experiment").at("experiment_id").get<std::string>();
   }
-}
-
-bool MlflowServer::find_run(const std::string& run_id, Json* answer) try {
-  *answer = ask("runs/get?run_id=" + url_encoded(run_id));
-  return answer->at("run").at("info").value("lifecycle_stage", "active") != "deleted";
-} catch (const MlflowFailure& failure) {
-  if (failure.status != 404) throw;
-  return false;
 }
 
 void MlflowServer::open_run(const std::string& earlier) try {
   Json answer;
+  std::optional<Json> before;
+  if (settings_.run_id.empty() && !earlier.empty())
+    before = find("runs/get?run_id=" + url_encoded(earlier));
+  if (before && before->at("run").at("info").value("lifecycle_stage", "active") == "deleted")
+    before.reset();
   if (!settings_.run_id.empty()) {
     answer = ask("runs/get?run_id=" + url_encoded(settings_.run_id));
-  } else if (!earlier.empty() && find_run(earlier, &answer)) {
+  } else if (before) {
+    answer = *std::move(before);
     ask("runs/update", json_text({{"run_id", earlier}, {"status", "RUNNING"}}));
   } else {
     std::string experiment = settings_.experiment_id;
@@ -284,12 +277,8 @@ std::string MlflowServer::run_page() const {
   return url_ + "/#/experiments/" + experiment_id_ + "/runs/" + run_id_;
 }
 
-void MlflowServer::log_metrics(std::span<const MlflowPoint> points) {
-  ask("runs/log-batch", log_metrics_json(run_id_, points));
-}
-
-void MlflowServer::log_pairs(const std::string& kind, const TextPairs& pairs) {
-  ask("runs/log-batch", log_pairs_json(run_id_, kind, pairs));
+void MlflowServer::log_batch(const std::string& json) {
+  ask("runs/log-batch", json);
 }
 
 void MlflowServer::upload(const std::filesystem::path& file, const std::string& name) try {

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -40,7 +41,6 @@ class PersistentHttp {
   void end_by(Clock::time_point end);
 
  private:
-  double seconds_left();
   // Waits for `pause`, shortened near the end but not below `at_least`. Returns false if the end
   // comes before that.
   bool wait(double pause, double at_least);
@@ -115,8 +115,7 @@ class MlflowServer {
   const std::map<std::string, std::int64_t>& latest_steps() const { return latest_steps_; }
   const std::set<std::string>& param_names() const { return param_names_; }
 
-  void log_metrics(std::span<const MlflowPoint> points);
-  void log_pairs(const std::string& kind, const TextPairs& pairs);  // see log_pairs_json()
+  void log_batch(const std::string& json);  // log_metrics_json() or log_pairs_json()
   void upload(const std::filesystem::path& file, const std::string& name);
   void end_run(const char* status);  // a run given in the settings is left open
 
@@ -127,8 +126,8 @@ class MlflowServer {
   // GET; with `json`, POST.
   nlohmann::ordered_json ask(const std::string& path, std::string json = {});
   std::string experiment_of_name();
-  // Returns false if the server does not have it or it was deleted.
-  bool find_run(const std::string& run_id, nlohmann::ordered_json* answer);
+  // GET; nothing if the server does not have it.
+  std::optional<nlohmann::ordered_json> find(const std::string& path);
   void read_contents(const nlohmann::ordered_json& run);
   [[noreturn]] void fail(const HttpAnswer& answer) const;
 

@@ -89,54 +89,6 @@ std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   return points_of(recalls, run.end.time, run.details.epoch);
 }
 
-class MlflowSink : public RunSink {
- public:
-  MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files, Log& log)
-      : settings_(std::move(settings)), files_(std::move(files)), log_(log) {}
-
-  std::string_view name() const override { return "MLflow"; }
-
-  void start(const RunStart& start) override {
-    sender_ = std::make_unique<MlflowSender>(settings_, params_of(start), tags_of(start), log_);
-  }
-  void resume(const RunRecord& so_far) override {
-    MlflowPast past;
-    for (const auto& [sink, state] : so_far.sink_states)
-      if (sink == name()) past.run_id = state;
-    const auto add = [&](std::vector<MlflowPoint> points) {
-      std::move(points.begin(), points.end(), std::back_inserter(past.points));
-    };
-    for (const StepRecord& step : so_far.steps) add(points_of(step));
-    for (const EpochRecord& epoch : so_far.epochs) add(points_of(epoch));
-    sender_ = std::make_unique<MlflowSender>(settings_, params_of(so_far.start),
-                                             tags_of(so_far.start), log_, std::move(past));
-  }
-  void step(const StepRecord& step) override { sender_->add(points_of(step)); }
-  void epoch(const EpochRecord& epoch, const ValidationDetails* /*details*/) override {
-    sender_->add(points_of(epoch));
-  }
-  void end(const RunRecord& run) override {
-    sender_->add(recalls_of(run));
-    MlflowEnd end;
-    if (run.end.status == RunStatus::kFailed) end.status = "FAILED";
-    if (run.end.status == RunStatus::kStopped) end.status = "KILLED";
-    // If no epoch has finished, an existing page may be an earlier run's.
-    if (!run.epochs.empty()) end.files = files_;
-    if (!run.end.model_path.empty())
-      end.files.push_back(std::filesystem::path(run.end.model_path) / "training.json");
-    std::erase_if(end.files, [](const auto& file) { return !is_there(file); });
-    sender_->end(std::move(end));
-  }
-  std::string lost() const override { return sender_ ? sender_->lost() : ""; }
-  std::string state() const override { return sender_ ? sender_->run_id() : ""; }
-
- private:
-  MlflowSettings settings_;
-  std::vector<std::filesystem::path> files_;
-  Log& log_;
-  std::unique_ptr<MlflowSender> sender_;
-};
-
 }  // namespace
 
 std::optional<MlflowSettings> mlflow_settings_of_environment() {
@@ -156,17 +108,12 @@ std::optional<MlflowSettings> mlflow_settings_of_environment() {
   return settings;
 }
 
-MlflowSender::MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log,
-                           std::optional<MlflowPast> past)
-    : params_(std::move(params)),
-      tags_(std::move(tags)),
+MlflowSink::MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files, Log& log)
+    : files_(std::move(files)),
       log_(log),
-      past_(std::move(past)),
-      server_(std::move(settings), [this](const std::string& reason) { warn_once(reason); }),
-      num_points_(past_ ? past_->points.size() : 0),
-      thread_([this] { work(); }) {}
+      server_(std::move(settings), [this](const std::string& reason) { warn_once(reason); }) {}
 
-MlflowSender::~MlflowSender() {
+MlflowSink::~MlflowSink() {
   if (!thread_.joinable()) return;
   server_.end_by(Clock::now());
   {
@@ -178,7 +125,50 @@ MlflowSender::~MlflowSender() {
   thread_.join();
 }
 
-void MlflowSender::add(std::vector<MlflowPoint> points) {
+void MlflowSink::start(const RunStart& start) {
+  begin(params_of(start), tags_of(start));
+}
+
+void MlflowSink::resume(const RunRecord& so_far) {
+  resumes_ = true;
+  for (const auto& [sink, state] : so_far.sink_states)
+    if (sink == name()) earlier_run_ = state;
+  const auto add = [&](std::vector<MlflowPoint> points) {
+    std::move(points.begin(), points.end(), std::back_inserter(past_));
+  };
+  for (const StepRecord& step : so_far.steps) add(points_of(step));
+  for (const EpochRecord& epoch : so_far.epochs) add(points_of(epoch));
+  num_points_ = past_.size();
+  start(so_far.start);
+}
+
+void MlflowSink::step(const StepRecord& step) {
+  add(points_of(step));
+}
+
+void MlflowSink::epoch(const EpochRecord& epoch, const ValidationDetails* /*details*/) {
+  add(points_of(epoch));
+}
+
+void MlflowSink::end(const RunRecord& run) {
+  add(recalls_of(run));
+  // If no epoch has finished, an existing page may be an earlier run's.
+  if (run.epochs.empty()) files_.clear();
+  if (!run.end.model_path.empty())
+    files_.push_back(std::filesystem::path(run.end.model_path) / "training.json");
+  std::erase_if(files_, [](const auto& file) { return !is_there(file); });
+  finish(run.end.status == RunStatus::kFailed    ? "FAILED"
+         : run.end.status == RunStatus::kStopped ? "KILLED"
+                                                 : "FINISHED");
+}
+
+void MlflowSink::begin(TextPairs params, TextPairs tags) {
+  params_ = std::move(params);
+  tags_ = std::move(tags);
+  thread_ = std::thread([this] { work(); });
+}
+
+void MlflowSink::add(std::vector<MlflowPoint> points) {
   const std::lock_guard lock(mutex_);
   num_points_ += points.size();
   std::move(points.begin(), points.end(), std::back_inserter(waiting_));
@@ -186,20 +176,20 @@ void MlflowSender::add(std::vector<MlflowPoint> points) {
   changed_.notify_one();
 }
 
-void MlflowSender::end(MlflowEnd end) {
+void MlflowSink::finish(const char* status) {
   server_.end_by(Clock::now() + kFlush);
   {
     const std::lock_guard lock(mutex_);
-    end_ = std::move(end);
+    status_ = status;
     ending_ = true;
   }
   changed_.notify_one();
   thread_.join();
 }
 
-void MlflowSender::work() {
+void MlflowSink::work() {
   open_ = attempt("", [&] {
-    server_.open_run(past_ ? past_->run_id : "");
+    server_.open_run(earlier_run_);
     log_.info("MLflow:           " + server_.run_page());
   });
   if (open_) {
@@ -208,25 +198,25 @@ void MlflowSender::work() {
   }
   if (open_) {
     deliver_pairs("tags", "tags", tags_);
-    if (past_)
+    if (resumes_)
       std::erase_if(params_, [&](const auto& param) {
         return server_.param_names().contains(mlflow_name(param.first));
       });
     deliver_pairs("params", "parameters", params_);
   }
-  if (past_) send(std::move(past_->points));
+  if (resumes_) send(std::move(past_));
   for (std::vector<MlflowPoint> points = next_points(); !points.empty(); points = next_points())
     send(std::move(points));
   if (!open_) return;
-  for (const std::filesystem::path& file : end_.files) {
+  for (const std::filesystem::path& file : files_) {
     const std::string name = file.filename();
     attempt(name, [&] { server_.upload(file, url_encoded(name)); });
   }
-  attempt("how the run ended", [&] { server_.end_run(end_.status); });
+  attempt("how the run ended", [&] { server_.end_run(status_); });
 }
 
-void MlflowSender::send(std::vector<MlflowPoint> points) {
-  if (past_)  // the server may have those up to the latest step of their metric
+void MlflowSink::send(std::vector<MlflowPoint> points) {
+  if (resumes_)  // the server may have those up to the latest step of their metric
     std::erase_if(points, [&](const MlflowPoint& point) {
       const auto latest = server_.latest_steps().find(mlflow_name(point.name));
       return latest != server_.latest_steps().end() && point.step <= latest->second;
@@ -237,9 +227,10 @@ void MlflowSender::send(std::vector<MlflowPoint> points) {
       return std::ranges::count(refused_, point.name) > 0;
     });
     num_lost -= points.size();
-    num_lost +=
-        deliver_all(points, &MlflowPoint::name, kMaxMlflowMetrics,
-                    [&](std::span<const MlflowPoint> portion) { server_.log_metrics(portion); });
+    num_lost += deliver_all(points, &MlflowPoint::name, kMaxMlflowMetrics,
+                            [&](std::span<const MlflowPoint> portion) {
+                              server_.log_batch(log_metrics_json(server_.run_id(), portion));
+                            });
   }
   const std::lock_guard lock(mutex_);
   num_lost_ += num_lost;
@@ -248,8 +239,8 @@ void MlflowSender::send(std::vector<MlflowPoint> points) {
 // Sends the items; those that are refused together, in halves, so that only what is refused alone
 // is lost. Returns how many were lost.
 template <typename Item, typename Send>
-std::size_t MlflowSender::deliver(std::span<const Item> items, std::string Item::*name,
-                                  const Send& send) {
+std::size_t MlflowSink::deliver(std::span<const Item> items, std::string Item::*name,
+                                const Send& send) {
   try {
     send(items);
     return 0;
@@ -273,20 +264,21 @@ std::size_t MlflowSender::deliver(std::span<const Item> items, std::string Item:
 }
 
 template <typename Item, typename Send>
-std::size_t MlflowSender::deliver_all(const std::vector<Item>& items, std::string Item::*name,
-                                      std::size_t most, const Send& send) {
+std::size_t MlflowSink::deliver_all(const std::vector<Item>& items, std::string Item::*name,
+                                    std::size_t most, const Send& send) {
   std::size_t num_lost = 0;
   for (std::size_t i = 0; i < items.size(); i += most)
     num_lost += deliver(std::span(items).subspan(i, std::min(items.size() - i, most)), name, send);
   return num_lost;
 }
 
-void MlflowSender::deliver_pairs(const std::string& kind, const std::string& what,
-                                 const TextPairs& pairs) {
+void MlflowSink::deliver_pairs(const std::string& kind, const std::string& what,
+                               const TextPairs& pairs) {
   const std::size_t num_lost =
       deliver_all(pairs, &TextPairs::value_type::first, kMaxMlflowPairs,
                   [&](std::span<const TextPairs::value_type> portion) {
-                    server_.log_pairs(kind, TextPairs(portion.begin(), portion.end()));
+                    server_.log_batch(log_pairs_json(server_.run_id(), kind,
+                                                     TextPairs(portion.begin(), portion.end())));
                   });
   if (num_lost > 0)
     lost_.push_back(num_lost == pairs.size()
@@ -294,7 +286,7 @@ void MlflowSender::deliver_pairs(const std::string& kind, const std::string& wha
                         : formatted("%zu of %zu ", num_lost, pairs.size()) + what);
 }
 
-std::vector<MlflowPoint> MlflowSender::next_points() {
+std::vector<MlflowPoint> MlflowSink::next_points() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
   changed_.wait_for(lock, kCollecting, [&] { return ending_; });
@@ -306,7 +298,7 @@ std::vector<MlflowPoint> MlflowSender::next_points() {
 
 // Returns false if `send` failed; `what`, unless empty, is then reported as lost.
 template <typename Send>
-bool MlflowSender::attempt(const std::string& what, Send&& send) try {
+bool MlflowSink::attempt(const std::string& what, Send&& send) try {
   send();
   return true;
 } catch (const std::exception& failure) {
@@ -315,19 +307,19 @@ bool MlflowSender::attempt(const std::string& what, Send&& send) try {
   return false;
 }
 
-void MlflowSender::warn_once(const std::string& reason) {
+void MlflowSink::warn_once(const std::string& reason) {
   if (std::exchange(warned_, true)) return;
   first_reason_ = reason;
   log_.warning("MLflow at " + server_.url() + " did not accept all data of this run: " + reason +
                ". Training is not affected.");
 }
 
-std::string MlflowSender::run_id() const {
+std::string MlflowSink::state() const {
   const std::lock_guard lock(mutex_);
   return run_id_;
 }
 
-std::string MlflowSender::lost() const {
+std::string MlflowSink::lost() const {
   std::string text;
   if (num_lost_ > 0) text = formatted("%zu of %zu points", num_lost_, num_points_);
   for (const std::string& what : lost_) text += (text.empty() ? "" : ", ") + what;
@@ -335,13 +327,6 @@ std::string MlflowSender::lost() const {
   text += " could not be sent";
   if (!refused_.empty()) text += " (refused: " + quoted_names(refused_, kMaxRefused) + ")";
   return text + (first_reason_.empty() ? "" : ": " + first_reason_);
-}
-
-std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings,
-                                          std::vector<std::filesystem::path> files, Log& log) {
-  std::string user, password;
-  mlflow_server_url(settings.tracking_uri, &user, &password);
-  return std::make_unique<MlflowSink>(std::move(settings), std::move(files), log);
 }
 
 }  // namespace kiln

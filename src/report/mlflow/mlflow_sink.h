@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -20,37 +19,32 @@ namespace kiln {
 // Empty without MLFLOW_TRACKING_URI.
 std::optional<MlflowSettings> mlflow_settings_of_environment();
 
-// What to send at the end of a run.
-struct MlflowEnd {
-  const char* status = "FINISHED";  // or FAILED, KILLED
-  std::vector<std::filesystem::path> files;
-};
-
-// What a resumed run reported before it was interrupted.
-struct MlflowPast {
-  std::string run_id;  // empty: unknown
-  std::vector<MlflowPoint> points;
-};
-
-// Sends a run on its own thread; add() and end() come from one other. The log must outlive it.
-class MlflowSender {
+// Sends a run on its own thread: parameters and tags once, metrics during training, and at the end
+// the model's training.json, those of `files` that exist, and the status. Failures are logged as
+// warnings and take no more memory than kMaxWaiting points.
+class MlflowSink : public RunSink {
  public:
-  // Throws Error for a malformed URL; does not check whether the server exists. With `past` it
-  // continues that run and sends nothing that the server already has. Otherwise it sends
-  // everything, even to a run given in the settings.
-  MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log,
-               std::optional<MlflowPast> past = {});
-  ~MlflowSender();  // drops unsent data if end() was not called
-  MlflowSender(const MlflowSender&) = delete;
-  MlflowSender& operator=(const MlflowSender&) = delete;
+  // Throws Error for a malformed URL; does not check whether the server exists. The log must
+  // outlive it.
+  MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files, Log& log);
+  ~MlflowSink() override;  // drops unsent data if the run has not ended
 
-  // Returns immediately. If more than kMaxWaiting points are waiting, the oldest are dropped.
+  std::string_view name() const override { return "MLflow"; }
+  // Sends everything, even to a run given in the settings.
+  void start(const RunStart& start) override;
+  // Continues the run and sends nothing that the server already has.
+  void resume(const RunRecord& so_far) override;
+  void step(const StepRecord& step) override;
+  void epoch(const EpochRecord& epoch, const ValidationDetails* details) override;
+  void end(const RunRecord& run) override;
+  std::string lost() const override;
+  std::string state() const override;  // the run's id; empty until the server has answered
+
+  // The steps of it, for what is not a training. All return immediately, but the last one takes at
+  // most 10 seconds. If more than kMaxWaiting points are waiting, the oldest are dropped.
+  void begin(TextPairs params, TextPairs tags);
   void add(std::vector<MlflowPoint> points);
-  // Takes at most 10 seconds.
-  void end(MlflowEnd end);
-  // What could not be sent, and why; empty if nothing was lost. Call after end().
-  std::string lost() const;
-  std::string run_id() const;  // empty until the server has answered
+  void finish(const char* status);  // "FINISHED", "FAILED" or "KILLED"
 
   static constexpr std::size_t kMaxWaiting = 10'000;
 
@@ -68,12 +62,14 @@ class MlflowSender {
   void deliver_pairs(const std::string& kind, const std::string& what, const TextPairs& pairs);
   void warn_once(const std::string& reason);
 
-  TextPairs params_;
-  const TextPairs tags_;
+  std::vector<std::filesystem::path> files_;
   Log& log_;
-  bool warned_ = false;  // from here to the mutex: used by the thread only
+  TextPairs params_, tags_;
+  bool resumes_ = false;
+  std::string earlier_run_;        // the id of a run that resumes; empty: unknown
+  std::vector<MlflowPoint> past_;  // what it reported before it was interrupted
+  bool warned_ = false;            // from here to the mutex: used by the thread only
   bool open_ = false;
-  std::optional<MlflowPast> past_;
   std::vector<std::string> lost_;
   std::vector<std::string> refused_;  // names that the server does not accept
   std::string first_reason_;
@@ -85,16 +81,9 @@ class MlflowSender {
   std::size_t num_points_ = 0, num_lost_ = 0;
   bool ending_ = false;
   std::string run_id_;
-  MlflowEnd end_;
+  const char* status_ = nullptr;
 
   std::thread thread_;
 };
-
-// Sends parameters and tags once, metrics during training, and at the end the model's
-// training.json, those of `files` that exist, and the status. The log must outlive it. Throws Error
-// for a malformed URL. Later failures are logged as warnings and take no more memory than
-// MlflowSender::kMaxWaiting points.
-std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings,
-                                          std::vector<std::filesystem::path> files, Log& log);
 
 }  // namespace kiln

@@ -10,14 +10,9 @@
 
 namespace kiln {
 
-void visit_fields(Is<DatasetFingerprint> auto& print, auto&& field) {
-  fields(field, "images", print.images, "classes", print.classes, "hash", print.hash);
-}
+KILN_FIELDS(DatasetFingerprint, images, classes, hash)
 
-void visit_fields(Is<EpochTimes> auto& times, auto&& field) {
-  fields(field, "seconds", times.seconds, "data_wait_seconds", times.data_wait_seconds, "parts",
-         times.parts, "communication", times.communication);
-}
+KILN_FIELDS(EpochTimes, seconds, data_wait_seconds, parts, communication)
 
 void visit_fields(Is<SavedEpoch> auto& epoch, auto&& field) {
   fields(field, "steps", epoch.steps, "has_joined", epoch.statistics_averaged, "totals",
@@ -41,35 +36,20 @@ void visit_fields(Is<SavedRank> auto& rank, auto&& field) {
          rank.bad_valid, "training_data", rank.train, "validation_data", rank.valid);
 }
 
-void visit_fields(Is<SavedMachine> auto& machine, auto&& field) {
-  fields(field, "version", machine.version, "instructions", machine.instructions, "device",
-         machine.device, "num_ranks", machine.num_ranks, "num_threads", machine.num_threads);
-}
+KILN_FIELDS(SavedMachine, version, instructions, device, num_ranks, num_threads)
 
 void visit_fields(Is<BestEpoch> auto& best, auto&& field) {
   fields(field, "epoch", best.epoch, "totals", best.valid, "macro_recall", best.mean, "calibration",
          best.calibration);
 }
 
-void visit_fields(Is<EarlyStopping> auto& stopping, auto&& field) {
-  fields(field, "patience", stopping.patience, "strikes", stopping.strikes, "previous_loss",
-         stopping.previous_loss);
-}
+KILN_FIELDS(EarlyStopping, patience, strikes, previous_loss)
 
-void visit_fields(Is<LossScale> auto& scale, auto&& field) {
-  fields(field, "scale", scale.scale, "steps_since_overflow", scale.steps_since_overflow,
-         "skipped_steps", scale.skipped_steps);
-}
+KILN_FIELDS(LossScale, scale, steps_since_overflow, skipped_steps)
 
-void visit_fields(Is<TimePlan> auto& plan, auto&& field) {
-  fields(field, "epochs", plan.epochs, "epoch_seconds", plan.epoch_seconds, "end_seconds",
-         plan.end_seconds, "is_over", plan.is_over, "steps", plan.steps);
-}
+KILN_FIELDS(TimePlan, epochs, epoch_seconds, end_seconds, is_over, steps)
 
-void visit_fields(Is<AutomaticProgress> auto& progress, auto&& field) {
-  fields(field, "found", progress.found, "frozen_mean", progress.frozen_mean, "tuned_mean",
-         progress.tuned_mean);
-}
+KILN_FIELDS(AutomaticProgress, found, frozen_mean, tuned_mean)
 
 void visit_fields(Is<AutomaticSize> auto& chosen, auto&& field) {
   fields(field, "height", chosen.size.height, "width", chosen.size.width, "is_stored",

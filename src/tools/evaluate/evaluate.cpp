@@ -326,10 +326,11 @@ void send_to_mlflow(const EvaluationRecord& record, const fs::path& folder, Log&
       points.push_back({metric.name, metric.value, static_cast<std::int64_t>(record.time * 1000),
                         static_cast<std::int64_t>(i + 1)});
   }
-  MlflowSender sender(*settings, std::move(params), record.versions, log);
-  sender.add(std::move(points));
-  sender.end({.status = "FINISHED", .files = {folder / kPageName, folder / kEvaluationFileName}});
-  if (const std::string lost = sender.lost(); !lost.empty())
+  MlflowSink sink(*settings, {folder / kPageName, folder / kEvaluationFileName}, log);
+  sink.begin(std::move(params), record.versions);
+  sink.add(std::move(points));
+  sink.finish("FINISHED");
+  if (const std::string lost = sink.lost(); !lost.empty())
     log.warning("MLflow did not receive everything: " + lost + ".");
 }
 

@@ -83,13 +83,8 @@ void report_sizes(Dataset& set, Report& report) {
   std::map<std::pair<int, int>, std::int64_t> counts;
   std::int64_t unreadable = 0;
   scan_sizes(set, SizesWanted::kAll);
-  for (const Sample& item : set.samples) {
-    if (item.size) {
-      ++counts[{item.size->width, item.size->height}];
-    } else {
-      ++unreadable;
-    }
-  }
+  for (const Sample& item : set.samples)
+    ++(item.size ? counts[{item.size->width, item.size->height}] : unreadable);
   std::vector<std::pair<std::pair<int, int>, std::int64_t>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });

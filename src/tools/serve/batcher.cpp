@@ -54,11 +54,6 @@ class Batcher::Jobs final : public LoaderThreads::BatchSource {
   std::size_t next_ = 0;
 };
 
-Batcher::Place::~Place() {
-  const std::scoped_lock lock(batcher_.mutex_);
-  batcher_.num_queued_ -= images_;
-}
-
 Batcher::Batcher(const ServeConfig& config, const PredictionJob& job, ServerMetrics& metrics)
     : config_(config),
       job_(job),
@@ -78,14 +73,17 @@ Batcher::~Batcher() {
   ready_.clear();        // gives back places, which needs the mutex
 }
 
-std::shared_ptr<Batcher::Place> Batcher::take_place(std::size_t images) {
+Batcher::Place Batcher::take_place(std::size_t images) {
   {
     const std::scoped_lock lock(mutex_);
     const auto most = static_cast<std::size_t>(config_.max_queue);
     if (images > most - std::min(num_queued_, most)) return nullptr;
     num_queued_ += images;
   }
-  return std::make_shared<Place>(*this, images);
+  return Place(this, [this, images](void*) {
+    const std::scoped_lock lock(mutex_);
+    num_queued_ -= images;
+  });
 }
 
 std::size_t Batcher::num_queued() const {
@@ -136,16 +134,14 @@ void Batcher::prepare(const std::shared_ptr<Group>& group, std::size_t place,
     if (is_good) ready_.push_back(std::move(ready));
   }
   changed_.notify_all();
-  if (!is_good) finish(group, 1, has_failed);
+  if (!is_good) finish(group, has_failed);
 }
 
-void Batcher::finish(const std::shared_ptr<Group>& group, std::size_t num_answers,
-                     bool has_failed) {
+void Batcher::finish(const std::shared_ptr<Group>& group, bool has_failed) {
   {
     const std::scoped_lock lock(mutex_);
     group->has_failed = group->has_failed || has_failed;
-    group->num_missing -= num_answers;
-    if (group->num_missing > 0) return;
+    if (--group->num_missing > 0) return;
   }
   const auto pass_on = [group](LoaderThreads::Decoder&) {
     if (group->has_failed) group->answers.clear();
@@ -204,7 +200,7 @@ void Batcher::answer(std::vector<ReadyImage>& batch) {
     has_failed = true;
     job_.log.warning("a batch was not answered: " + caught_fault());
   }
-  for (const ReadyImage& ready : batch) finish(ready.group, 1, has_failed);
+  for (const ReadyImage& ready : batch) finish(ready.group, has_failed);
 }
 
 }  // namespace kiln

@@ -28,18 +28,8 @@ namespace kiln {
 
 class Batcher {
  public:
-  // A place for images in the queue, freed at the end.
-  class Place {
-   public:
-    Place(Batcher& batcher, std::size_t images) : batcher_(batcher), images_(images) {}
-    ~Place();
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-
-   private:
-    Batcher& batcher_;
-    const std::size_t images_;
-  };
+  // A place for images in the queue, which is free again when the last copy ends.
+  using Place = std::shared_ptr<void>;
 
   // Gets the answers in the order of the images, on a loader thread; none if the model failed or
   // memory was short, which the log tells.
@@ -50,7 +40,7 @@ class Batcher {
   ~Batcher();  // drops what is not answered
 
   // nullptr if the queue has no room for so many images.
-  std::shared_ptr<Place> take_place(std::size_t images);
+  Place take_place(std::size_t images);
   // Runs `work` on a loader thread.
   void run(std::function<void()> work);
   // Answers at least one image, for which there is a place.
@@ -84,7 +74,7 @@ class Batcher {
 
   void prepare(const std::shared_ptr<Group>& group, std::size_t place,
                LoaderThreads::Decoder& decoder);
-  void finish(const std::shared_ptr<Group>& group, std::size_t num_answers, bool has_failed);
+  void finish(const std::shared_ptr<Group>& group, bool has_failed);  // one of its images
   void answer_batches();
   std::vector<ReadyImage> next_batch(std::unique_lock<std::mutex>& lock, bool was_gathered);
   void answer(std::vector<ReadyImage>& batch);

@@ -119,21 +119,15 @@ Question ask_by_protocol(HttpRequest request) {
 }  // namespace
 
 std::vector<Route> inference_protocol_routes() {
-  const auto get = [](const char* path, auto tell, bool is_open) {
-    return Route{.method = "GET", .path = path, .is_open = is_open, .tell = tell};
-  };
-  const auto post = [](const char* path) {
-    return Route{.method = "POST", .path = path, .ask = ask_by_protocol};
-  };
-  return {get("/v2", answer_server, false),
-          get("/v2/health/live", answer_life, true),
-          get("/v2/health/ready", answer_readiness, true),
-          get("/v2/models/*", answer_model, false),
-          get("/v2/models/*/ready", answer_readiness, true),
-          get("/v2/models/*/versions/*", answer_model, false),
-          get("/v2/models/*/versions/*/ready", answer_readiness, true),
-          post("/v2/models/*/infer"),
-          post("/v2/models/*/versions/*/infer")};
+  return {{"GET", "/v2", false, answer_server},
+          {"GET", "/v2/health/live", true, answer_life},
+          {"GET", "/v2/health/ready", true, answer_readiness},
+          {"GET", "/v2/models/*", false, answer_model},
+          {"GET", "/v2/models/*/ready", true, answer_readiness},
+          {"GET", "/v2/models/*/versions/*", false, answer_model},
+          {"GET", "/v2/models/*/versions/*/ready", true, answer_readiness},
+          {"POST", "/v2/models/*/infer", false, {}, ask_by_protocol},
+          {"POST", "/v2/models/*/versions/*/infer", false, {}, ask_by_protocol}};
 }
 
 }  // namespace kiln

@@ -92,34 +92,33 @@ HttpResponse answer_readiness(const ServerState& state, const HttpRequest&) {
   return {.body = "{\"status\": \"ready\", \"ready\": true}\n"};
 }
 
-std::vector<Route> own_routes() {
-  return {{.method = "POST", .path = "/predict", .ask = ask_about_body},
-          {.method = "POST", .path = "/explain", .ask = ask_with_heat_map},
-          {.method = "GET", .path = "/healthz", .is_open = true, .tell = answer_life},
-          {.method = "GET", .path = "/readyz", .is_open = true, .tell = answer_readiness},
-          {.method = "GET", .path = "/metrics", .tell = answer_metrics},
-          {.method = "GET", .path = "/", .is_open = true, .tell = answer_page}};
-}
-
-std::vector<Route> sagemaker_routes(const ServingPlace& place) {
-  return {{.method = "GET", .path = "/ping", .is_open = true, .tell = answer_readiness},
-          {.method = "POST",
-           .path = "/invocations",
-           .ask = place.is_batch_transform ? ask_about_record : ask_about_body},
-          {.method = "GET", .path = "/execution-parameters", .tell = answer_execution_parameters}};
-}
-
-std::vector<Route> azure_routes() {
-  return {{.method = "POST", .path = "/score", .ask = ask_about_body}};
-}
-
-std::vector<Route> vertex_routes(const ServingPlace& place) {
+std::vector<Route> routes_of(const ServingPlace& place) {
   std::vector<Route> routes;
   if (!place.vertex_health.empty())
-    routes.push_back(
-        {.method = "GET", .path = place.vertex_health, .is_open = true, .tell = answer_readiness});
+    routes.push_back({.method = "GET",
+                      .path = place.vertex_health,
+                      .is_open = true,
+                      .answer = answer_readiness});
   if (!place.vertex_predict.empty())
     routes.push_back({.method = "POST", .path = place.vertex_predict, .ask = ask_about_body});
+  const std::vector<Route> own = {
+      {.method = "POST", .path = "/predict", .ask = ask_about_body},
+      {.method = "POST", .path = "/explain", .ask = ask_with_heat_map},
+      {.method = "GET", .path = "/healthz", .is_open = true, .answer = answer_life},
+      {.method = "GET", .path = "/readyz", .is_open = true, .answer = answer_readiness},
+      {.method = "GET", .path = "/metrics", .answer = answer_metrics},
+      {.method = "GET", .path = "/", .is_open = true, .answer = answer_page},
+      // SageMaker
+      {.method = "GET", .path = "/ping", .is_open = true, .answer = answer_readiness},
+      {.method = "POST",
+       .path = "/invocations",
+       .ask = place.is_batch_transform ? ask_about_record : ask_about_body},
+      {.method = "GET", .path = "/execution-parameters", .answer = answer_execution_parameters},
+      // Azure ML
+      {.method = "POST", .path = "/score", .ask = ask_about_body}};
+  routes.insert(routes.end(), own.begin(), own.end());
+  const std::vector<Route> protocol = inference_protocol_routes();
+  routes.insert(routes.end(), protocol.begin(), protocol.end());
   return routes;
 }
 

@@ -1,4 +1,4 @@
-// How platforms and people ask a server: a contract is a table of routes (all_routes(), serve.cpp).
+// How platforms and people ask a server: a contract is a table of routes (routes_of()).
 #pragma once
 
 #include <functional>
@@ -34,9 +34,9 @@ struct Route {
   std::string_view method;
   std::string path;      // a part "*" is any text
   bool is_open = false;  // needs no key
-  // One of the two. `tell` is called on the server's thread. `ask` is called on a loader thread and
-  // may throw BadRequest.
-  std::function<HttpResponse(const ServerState&, const HttpRequest&)> tell = {};
+  // One of the two. `answer` is called on the server's thread. `ask` is called on a loader thread
+  // and may throw BadRequest.
+  std::function<HttpResponse(const ServerState&, const HttpRequest&)> answer = {};
   std::function<Question(HttpRequest)> ask = {};
 };
 
@@ -45,12 +45,9 @@ bool is_path_of(const Route& route, std::string_view path);
 // The page of the server, with {{style}}, {{model}} and {{classes}}; page.html, embedded.
 extern const std::string_view kServePageHtml;
 
-// The rows of each contract.
-std::vector<Route> inference_protocol_routes();  // contract_inference_protocol.cpp
-std::vector<Route> own_routes();                 // contracts.cpp, as all that follows
-std::vector<Route> sagemaker_routes(const ServingPlace& place);
-std::vector<Route> azure_routes();
-std::vector<Route> vertex_routes(const ServingPlace& place);
+// The rows of all contracts.
+std::vector<Route> routes_of(const ServingPlace& place);
+std::vector<Route> inference_protocol_routes();  // those in contract_inference_protocol.cpp
 
 // ---- what contracts share ----
 

@@ -14,14 +14,10 @@
 namespace kiln {
 
 // A request that cannot be answered: a status from 400 to 499, and a sentence.
-class BadRequest : public std::runtime_error {
- public:
-  explicit BadRequest(const std::string& sentence, int status = 400)
-      : std::runtime_error(sentence), status_(status) {}
-  int status() const { return status_; }
-
- private:
-  int status_;
+struct BadRequest : std::runtime_error {
+  explicit BadRequest(const std::string& sentence, int its_status = 400)
+      : std::runtime_error(sentence), status(its_status) {}
+  int status;
 };
 
 // The image file of a request. Its bytes are a part of `owner`.

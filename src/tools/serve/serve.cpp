@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
-#include <iterator>
 #include <mutex>
 #include <thread>
 
@@ -35,14 +34,6 @@ constexpr std::size_t kMaxKeyBytes = 4096;
 // While the server ends: how long it takes new connections, and waits for the last responses. A
 // proxy learns within the former that the server is not ready.
 constexpr double kSecondsListening = 2, kSecondsQuiet = 0.5, kMaxSecondsEnding = 25;
-
-std::vector<Route> all_routes(const ServingPlace& place) {
-  std::vector<Route> all;
-  for (std::vector<Route> routes : {vertex_routes(place), own_routes(), sagemaker_routes(place),
-                                    azure_routes(), inference_protocol_routes()})
-    std::ranges::move(routes, std::back_inserter(all));
-  return all;
-}
 
 // Takes a time that does not depend on where they differ.
 bool is_same_secret(std::string_view a, std::string_view b) {
@@ -91,7 +82,7 @@ class Service final : public HttpHandler, public ServerState {
 
   void handle(HttpRequest request, std::shared_ptr<Responder> responder) override {
     const Route& route = *find(request);
-    if (route.tell) return respond(route, *responder, route.tell(*this, request));
+    if (route.answer) return respond(route, *responder, route.answer(*this, request));
     auto place = batcher_.take_place(1);
     if (!place) return respond(route, *responder, error_response(503, kFull));
     const auto call = std::make_shared<Call>(
@@ -127,7 +118,7 @@ class Service final : public HttpHandler, public ServerState {
     const Route& route;
     HttpRequest request;
     std::shared_ptr<Responder> responder;
-    std::vector<std::shared_ptr<Batcher::Place>> places;
+    std::vector<Batcher::Place> places;
     Stopwatch watch;
   };
 
@@ -201,7 +192,7 @@ class Service final : public HttpHandler, public ServerState {
     try {
       work();
     } catch (const BadRequest& fault) {
-      respond(call, error_response(fault.status(), fault.what()));
+      respond(call, error_response(fault.status, fault.what()));
     } catch (const JsonFault& fault) {
       respond(call, error_response(400, std::string("The body ") + fault.what() + "."));
     } catch (const std::exception&) {
@@ -257,16 +248,6 @@ std::string key_of(const std::string& file) {
                 "--key-file " + quoted_path(file) +
                     " must hold one word of visible ASCII, the key that clients send.");
   return key;
-}
-
-void allow_descriptors(int connections, Log& log) {
-  const unsigned long long wanted = static_cast<unsigned>(connections) + kOtherDescriptors;
-  const unsigned long long allowed = allow_open_files(wanted);
-  if (allowed >= wanted) return;
-  log.warning(
-      formatted("The system allows only %llu open files (ulimit -Hn), too few for "
-                "--max-connections %d.",
-                allowed, connections));
 }
 
 HttpLimits limits_of(const ServeConfig& config, const ServingPlace& place) {
@@ -366,8 +347,14 @@ int run(const ServeConfig& config, Process& process) {
   problems.collect([&] { key = key_of(config.key_file); });
   problems.collect([&] { server.emplace(host, config.port.value_or(place.port), limits, log); });
   problems.throw_if_any();
-  allow_descriptors(config.max_connections, log);
-  Service service(config, job, *server, all_routes(place), std::move(key), limits.body_bytes);
+  const unsigned long long wanted =
+      static_cast<unsigned>(config.max_connections) + kOtherDescriptors;
+  if (const unsigned long long allowed = allow_open_files(wanted); allowed < wanted)
+    log.warning(
+        formatted("The system allows only %llu open files (ulimit -Hn), too few for "
+                  "--max-connections %d.",
+                  allowed, config.max_connections));
+  Service service(config, job, *server, routes_of(place), std::move(key), limits.body_bytes);
   log_model(*model, job);
   log.info(formatted("serving:   http://%s:%d", host.c_str(), server->port()));
   service.use(std::move(model));

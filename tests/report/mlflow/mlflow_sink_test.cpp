@@ -49,13 +49,12 @@ RunRecord small_run() {
 // The losses that the sink reports.
 std::string tell(const RunRecord& run, MlflowSettings settings, Log& log,
                  std::vector<std::filesystem::path> files = {}) {
-  const std::unique_ptr<RunSink> sink =
-      make_mlflow_sink(std::move(settings), std::move(files), log);
-  sink->start(run.start);
-  for (const StepRecord& step : run.steps) sink->step(step);
-  for (const EpochRecord& epoch : run.epochs) sink->epoch(epoch, nullptr);
-  sink->end(run);
-  return sink->lost();
+  MlflowSink sink(std::move(settings), std::move(files), log);
+  sink.start(run.start);
+  for (const StepRecord& step : run.steps) sink.step(step);
+  for (const EpochRecord& epoch : run.epochs) sink.epoch(epoch, nullptr);
+  sink.end(run);
+  return sink.lost();
 }
 
 // By name, from all log-batch calls: kind is "metrics", "params" or "tags".
@@ -243,14 +242,14 @@ RunRecord interrupted_run() {
 
 std::string tell_resumed(const RunRecord& run, MlflowSettings settings, Log& log,
                          std::string* state = nullptr) {
-  const std::unique_ptr<RunSink> sink = make_mlflow_sink(std::move(settings), {}, log);
-  sink->resume(run);
+  MlflowSink sink(std::move(settings), {}, log);
+  sink.resume(run);
   EpochRecord next = run.epochs.back();
   next.epoch = 2;
-  sink->epoch(next, nullptr);
-  sink->end(run);
-  if (state != nullptr) *state = sink->state();
-  return sink->lost();
+  sink.epoch(next, nullptr);
+  sink.end(run);
+  if (state != nullptr) *state = sink.state();
+  return sink.lost();
 }
 
 // The steps of one metric, in the order in which they arrived.
@@ -389,16 +388,16 @@ TEST_F(MlflowFilesTest, ReportsAnUnreachableArtifactStore) {
 }
 
 // For a server that hangs, only memory for the newest points is used.
-TEST(MlflowSender, NeverWaitsForAServerThatHangs) {
+TEST(MlflowSink, NeverWaitsForAServerThatHangs) {
   ScriptServer server([](const Request&) { return Reply{.kind = Reply::Kind::kHang}; });
   Log log;
-  MlflowSender sender({.tracking_uri = server.url()}, {}, {}, log);
-  const std::size_t num_points = 3 * MlflowSender::kMaxWaiting;
-  for (std::size_t i = 0; i < num_points; ++i) sender.add({{"x", 1.0, 1, static_cast<long>(i)}});
+  MlflowSink sink({.tracking_uri = server.url()}, {}, log);
+  sink.begin({}, {});
+  const std::size_t num_points = 3 * MlflowSink::kMaxWaiting;
+  for (std::size_t i = 0; i < num_points; ++i) sink.add({{"x", 1.0, 1, static_cast<long>(i)}});
   EXPECT_LE(server.requests().size(), 1u);  // the first call took all of them
-  sender.end({});
-  EXPECT_TRUE(sender.lost().starts_with("30000 of 30000 points could not be sent: "))
-      << sender.lost();
+  sink.finish("FINISHED");
+  EXPECT_TRUE(sink.lost().starts_with("30000 of 30000 points could not be sent: ")) << sink.lost();
   EXPECT_EQ(log.take_warnings().size(), 1u);
 }
 
