@@ -1,4 +1,4 @@
-// The metrics of a run as plain values: computed by train/, reported by report/, stored by run_file.
+// The metrics of a run as plain values: computed by train/, reported by report/, kept in run_file.
 #pragma once
 
 #include <algorithm>

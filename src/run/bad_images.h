@@ -1,4 +1,4 @@
-// Images that loading found bad (ImageFault), skipped up to an allowance. Listing: data/dataset/notes.
+// Images that loading found bad (ImageFault), skipped up to an allowance; others: dataset/notes.cpp
 #pragma once
 
 #include <string>
