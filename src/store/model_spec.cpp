@@ -224,21 +224,19 @@ std::string yaml_list(const std::array<double, 3>& values) {
 
 }  // namespace
 
-DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where) {
+DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where) try {
   if (yaml.size() > kMaxMeta) throw meta_fault(where, "is larger than 64 KiB");
-  try {
-    const YAML::Node root = YAML::Load(std::string(yaml));
-    if (!root.IsMap()) throw meta_fault(where, "is not a mapping");
-    DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
-    if (meta.type.empty()) throw meta_fault(where, "has no key 'type'");
-    if (meta.type == "ModelDirectory" && meta.model_spec.empty())
-      throw meta_fault(where, "has no key 'model'");
-    if (!meta.model_spec.empty() && !is_file_name(meta.model_spec))
-      throw meta_fault(where, "has the path '" + meta.model_spec + "' instead of a file name");
-    return meta;
-  } catch (const YAML::Exception& fault) {
-    throw meta_fault(where, std::string("is not valid YAML (") + fault.what() + ")");
-  }
+  const YAML::Node root = YAML::Load(std::string(yaml));
+  if (!root.IsMap()) throw meta_fault(where, "is not a mapping");
+  DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
+  if (meta.type.empty()) throw meta_fault(where, "has no key 'type'");
+  if (meta.type == "ModelDirectory" && meta.model_spec.empty())
+    throw meta_fault(where, "has no key 'model'");
+  if (!meta.model_spec.empty() && !is_file_name(meta.model_spec))
+    throw meta_fault(where, "has the path '" + meta.model_spec + "' instead of a file name");
+  return meta;
+} catch (const YAML::Exception& fault) {
+  throw meta_fault(where, std::string("is not valid YAML (") + fault.what() + ")");
 }
 
 DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
@@ -261,18 +259,16 @@ ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
 
 std::string format_model_spec(const ModelSpec& spec, std::string_view time_created) {
   const NetworkFamily& family = known_network(spec.model_name).family();
-  std::string yaml = "flavor:\n  name: ";
   const bool is_multi_label = spec.task == TaskKind::kMultiLabel;
-  yaml += is_multi_label ? kMultiLabelFlavor : kFlavor;
-  yaml += "\n  serialization_method: state_dict\n";
-  yaml += "model_file: " + yaml_text(spec.model_file) + '\n';
-  yaml += "time_created: " + yaml_text(time_created) + '\n';
   const bool is_own = family.designer_module.empty();
-  yaml += "flavor_extras:\n  module: " + std::string(is_own ? kOwnModule : kModulePrefix);
-  yaml += std::string(family.designer_module) + "\n  class: " + std::string(family.name);
-  yaml += "\n  is_cuda: false\n  init_params:\n";
-  yaml += "    model_name: " + yaml_text(spec.model_name) + '\n';
-  yaml += "    pretrained: " + yaml_bool(spec.pretrained) + '\n';
+  std::string yaml =
+      "flavor:\n  name: " + std::string(is_multi_label ? kMultiLabelFlavor : kFlavor) +
+      "\n  serialization_method: state_dict\nmodel_file: " + yaml_text(spec.model_file) +
+      "\ntime_created: " + yaml_text(time_created) +
+      "\nflavor_extras:\n  module: " + std::string(is_own ? kOwnModule : kModulePrefix) +
+      std::string(family.designer_module) + "\n  class: " + std::string(family.name) +
+      "\n  is_cuda: false\n  init_params:\n    model_name: " + yaml_text(spec.model_name) +
+      "\n    pretrained: " + yaml_bool(spec.pretrained) + '\n';
   for (const Switch& known : kSwitches)
     if (family.allows(known.key))
       yaml += "    " + std::string(known.key) + ": " + yaml_bool(spec.*known.value) + '\n';
@@ -280,14 +276,12 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
   yaml +=
       is_multi_label ? "task_type: MultiLabelClassification\n" : "task_type: MultiClassification\n";
   if (spec.num_classes) yaml += "label_map_file: index_to_label.csv\n";
-  if (spec.normalization) {
+  if (spec.normalization)
     yaml +=
         "inputs:\n- name: image\n  pre_processor:\n"
         "    module: azureml.designer.core.model.model_spec.builtin_model_meta.pre_processor\n"
-        "    class: ImageNormalizer\n    init_params:\n      mean:\n";
-    yaml +=
+        "    class: ImageNormalizer\n    init_params:\n      mean:\n" +
         yaml_list(spec.normalization->mean) + "      std:\n" + yaml_list(spec.normalization->std);
-  }
   return yaml;
 }
 
@@ -379,14 +373,12 @@ void read_resizing(const JsonFile& file, Preprocessing& result) {
 std::array<double, 3> channels(const JsonFile& file, const char* key, double least,
                                const std::string& due) {
   const Json& list = file.at(key);
-  std::array<double, 3> values{};
-  bool right = list.is_array() && list.size() == values.size();
-  for (std::size_t i = 0; right && i < values.size(); ++i) {
-    if (list[i].is_number()) values[i] = list[i].get<double>();
-    right = list[i].is_number() && values[i] >= least && values[i] <= kMaxDivisor;
-  }
-  if (!right) file.refuse(key, "three numbers " + due);
-  return values;
+  const auto is_due = [least](const Json& value) {
+    return value.is_number() && value.get<double>() >= least && value.get<double>() <= kMaxDivisor;
+  };
+  if (!list.is_array() || list.size() != 3 || !std::all_of(list.begin(), list.end(), is_due))
+    file.refuse(key, "three numbers " + due);
+  return list.get<std::array<double, 3>>();
 }
 
 void read_fit(const JsonFile& file, Preprocessing& result) {
