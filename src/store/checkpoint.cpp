@@ -227,9 +227,7 @@ Checkpoint read_whole(const fs::path& folder) try {
                    read_verified(folder, manifest.files[0]),
                    read_verified(folder, manifest.files[1]),
                    read_tensors(folder, manifest.files[2]),
-                   {},
-                   0,
-                   0};
+                   {}};
   for (const CheckpointFile& file : manifest.files) found.bytes += file.bytes;
   if (manifest.best) {
     found.best = read_tensors(folder.parent_path(), *manifest.best);
@@ -508,24 +506,23 @@ std::int64_t CheckpointFolder::next_number() const try {
 }
 
 // Failures are ignored: the new checkpoint is complete, and the next one tries again.
-void CheckpointFolder::remove_old() const {
-  try {
-    int num_kept = 0;
-    const std::set<std::int64_t> numbers = numbers_in(path()).checkpoints;
-    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
-      const fs::path folder = path() / checkpoint_name(*number);
-      Judgement judgement = judge(folder);
-      if (const auto unused = unused_.find(*number); unused != unused_.end())
-        judgement = unused->second.is_damaged ? Judgement::kDamaged : Judgement::kUnknown;
-      const bool is_own = *number >= oldest_;
-      if (is_own && judgement == Judgement::kUnknown) continue;  // beside those that are kept
-      const bool is_kept = is_own && judgement == Judgement::kWhole && num_kept < keep_;
-      if (is_kept) ++num_kept;
-      if (!is_kept) remove_checkpoint(folder);
-    }
-    remove_unused_best();
-  } catch (const fs::filesystem_error&) {
+void CheckpointFolder::remove_old() const try {
+  int num_kept = 0;
+  const std::set<std::int64_t> numbers = numbers_in(path()).checkpoints;
+  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+    const fs::path folder = path() / checkpoint_name(*number);
+    Judgement judgement = judge(folder);
+    if (const auto unused = unused_.find(*number); unused != unused_.end())
+      judgement = unused->second.is_damaged ? Judgement::kDamaged : Judgement::kUnknown;
+    const bool is_own = *number >= oldest_;
+    if (is_own && judgement == Judgement::kUnknown) continue;  // beside those that are kept
+    if (is_own && judgement == Judgement::kWhole && num_kept < keep_)
+      ++num_kept;
+    else
+      remove_checkpoint(folder);
   }
+  remove_unused_best();
+} catch (const fs::filesystem_error&) {
 }
 
 void CheckpointFolder::remove_unused_best() const {

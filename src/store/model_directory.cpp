@@ -342,10 +342,8 @@ bool may_hold_model(const fs::path& folder) {
   return !is_there(folder) || (is_folder(folder) && foreign_names(folder).empty());
 }
 
-namespace {
-
 // A finished file that is another name of `source`, or a copy where files have only one.
-DurableFile linked_file(const fs::path& path, const fs::path& source) {
+static DurableFile linked_file(const fs::path& path, const fs::path& source) {
   DurableFile file(path);
   const std::string link = file.temporary_path().string() + "0";  // a temporary name, too
   const bool is_linked =
@@ -355,8 +353,6 @@ DurableFile linked_file(const fs::path& path, const fs::path& source) {
   if (is_linked) fs::rename(link, file.temporary_path());
   return file;
 }
-
-}  // namespace
 
 void keep_directory(const fs::path& folder, const fs::path& before) {
   const OutputFolder kept = prepare_model_output(before);
