@@ -505,7 +505,8 @@ StateDict read_torch_legacy(std::string_view bytes, StateDictParts& parts) {
   for (std::size_t i = 0; machine.root->kind == PickleKind::kDict && i + 1 < facts.size(); i += 2)
     if (facts[i]->text == "little_endian" && facts[i + 1]->number == 0)
       throw FormatFault("its byte order is not little-endian; save it on another machine");
-  const PickleDocument object = next(), keys = next();
+  const PickleDocument object = next();
+  const PickleDocument keys = next();
   const Storages storages = read_storages(rest, *keys.root, object);
   const auto storage_bytes = [&](const PickleValue& storage) {
     const auto found = storages.find(storage.text);
