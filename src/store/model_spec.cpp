@@ -150,12 +150,11 @@ std::array<double, 3> read_channels(const SpecReader& reader, const YAML::Node& 
   std::array<double, 3> values{};
   if (!list.IsSequence() || list.size() != values.size())
     reader.fail("its key '" + key + "' is not a list of three numbers");
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const bool is_number = YAML::convert<double>::decode(list[i], values[i]);
-    const double least = key == "std" ? kMinDivisor : -kMaxDivisor;
-    if (!is_number || !(values[i] >= least && values[i] <= kMaxDivisor))
+  const double least = key == "std" ? kMinDivisor : -kMaxDivisor;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!YAML::convert<double>::decode(list[i], values[i]) ||
+        !(values[i] >= least && values[i] <= kMaxDivisor))
       reader.fail("its key '" + key + "' is not a list of three valid numbers");
-  }
   return values;
 }
 
@@ -165,8 +164,8 @@ void read_inputs(const SpecReader& reader, const YAML::Node& inputs, ModelSpec& 
     reader.fail("its key 'inputs' is not a list of one input");
   const YAML::Node processor = inputs[0]["pre_processor"];
   if (!processor.IsDefined() || processor.IsNull()) return;
-  if (!processor.IsMap()) reader.fail("its key 'pre_processor' is not a mapping");
-  const YAML::Node parameters = reader.map_at(processor, "init_params");
+  const YAML::Node parameters =
+      reader.map_at(reader.map_at(inputs[0], "pre_processor"), "init_params");
   spec.normalization = Normalization{read_channels(reader, parameters, "mean"),
                                      read_channels(reader, parameters, "std")};
 }
@@ -332,6 +331,12 @@ class JsonFile {
     return root_[key];
   }
 
+  bool bool_at(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_boolean()) refuse(key, "true or false");
+    return value.get<bool>();
+  }
+
   const Json& root() const { return root_; }
 
   [[noreturn]] void refuse_version(const std::string& supported) const {
@@ -363,9 +368,7 @@ void read_resizing(const JsonFile& file, Preprocessing& result) {
     if (result.resize_short_side < std::max(result.height, result.width))
       file.refuse("resize_short_side", "null or pixels of at least the input size");
   }
-  const Json& keep = file.at("keep_exact_size");
-  if (!keep.is_boolean()) file.refuse("keep_exact_size", "true or false");
-  result.keep_exact_size = keep.get<bool>();
+  result.keep_exact_size = file.bool_at("keep_exact_size");
   if (!result.keep_exact_size && side.is_null())
     file.refuse("keep_exact_size", "true if nothing is resized");
 }
@@ -494,25 +497,20 @@ Calibration parse_calibration(std::string_view json, const std::string& where) {
   const Json& answers = file.at("answers");
   if (!answers.is_array()) file.refuse("answers", "a list");
   calibration.answers = parse_answers(file, "answers", answers);
-  if (file.root().contains(kOutOfFold)) {
-    const Json& out_of_fold = file.at(kOutOfFold);
-    if (!out_of_fold.is_boolean()) file.refuse(kOutOfFold, "true or false");
-    calibration.out_of_fold = out_of_fold.get<bool>();
-  }
+  if (file.root().contains(kOutOfFold)) calibration.out_of_fold = file.bool_at(kOutOfFold);
   return calibration;
 }
 
 std::string format_calibration(const Calibration& calibration) {
-  if (!calibration.labels.empty()) {
-    nlohmann::ordered_json json = {{"version", kVersionOfLabels}, {"classes", Json::array()}};
-    for (const LabelCalibration& label : calibration.labels)
-      json["classes"].push_back({label.temperature, label.threshold, answers_json(label.answers)});
-    return json.dump() + "\n";
+  const bool is_of_labels = !calibration.labels.empty();
+  nlohmann::ordered_json json = {{"version", is_of_labels ? kVersionOfLabels : kVersion}};
+  for (const LabelCalibration& label : calibration.labels)
+    json["classes"].push_back({label.temperature, label.threshold, answers_json(label.answers)});
+  if (!is_of_labels) {
+    json["temperature"] = calibration.temperature;
+    json["answers"] = answers_json(calibration.answers);
+    if (calibration.out_of_fold) json[kOutOfFold] = true;
   }
-  nlohmann::ordered_json json = {{"version", kVersion},
-                                 {"temperature", calibration.temperature},
-                                 {"answers", answers_json(calibration.answers)}};
-  if (calibration.out_of_fold) json[kOutOfFold] = true;
   return json.dump() + "\n";
 }
 
