@@ -104,8 +104,7 @@ class CocoReader {
         meant_name(text(image, "file_name"), [&](auto& one) { return files_.holds(one); });
     item.file_name = name;
     item.size = size_of(image);
-    const std::string fault = fault_of_relative_path(item.file_name);
-    if (!fault.empty()) fail(fault);
+    if (const std::string fault = fault_of_relative_path(name); !fault.empty()) fail(fault);
     const auto [earlier, is_new] =
         items_by_name_.emplace(normal_name(item.file_name), set_.samples.size());
     if (!items_by_id_.emplace(item.id, earlier->second).second)

@@ -112,9 +112,8 @@ Sample SampleTable::operator[](std::size_t i) const {
 
 void SampleTable::push_back(const Sample& item, const ArchiveMember* member) {
   const auto number = static_cast<std::int64_t>(size());
-  if (item.id != number && ids_.empty()) {
+  if (item.id != number && ids_.empty())
     for (std::int64_t i = 0; i < number; ++i) ids_.push_back(i);
-  }
   if (item.id != number || !ids_.empty()) ids_.push_back(item.id);
   const auto keep = [&](auto& column, auto value, decltype(value) usual) {
     if (value == usual && column.empty()) return;
@@ -188,8 +187,7 @@ SampleTable SampleTable::only(const std::vector<bool>& keep) const {
 
 void SampleTable::remove_unlabeled() {
   std::vector<bool> keep(size());
-  std::transform(labels_.begin(), labels_.end(), keep.begin(),
-                 [](int label) { return label >= 0; });
+  for (std::size_t i = 0; i < size(); ++i) keep[i] = labels_[i] >= 0;
   if (std::ranges::count(keep, false) > 0) *this = only(keep);
 }
 

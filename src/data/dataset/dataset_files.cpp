@@ -333,6 +333,8 @@ void fail_archive(const DatasetContext& context, const std::string& archive, con
     context.fail(unusable(fault));
   } catch (const ImageFault& fault) {
     context.fail(unusable(fault));
+  } catch (const RecordFault& fault) {
+    context.fail(unusable(fault));
   } catch (const SpoolFault& fault) {
     context.fail(shown + "is compressed, but the folder for temporary files cannot hold it: " +
                      fault.what() +

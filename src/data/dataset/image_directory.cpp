@@ -140,8 +140,8 @@ class LineReader {
     const json* path = member_of(*info, "file_name");
     if (path == nullptr) fault("has no \"file_name\"");
     item.file_name = text_of(*path, "\"file_name\"");
-    const std::string path_fault = fault_of_relative_path(item.file_name);
-    if (!path_fault.empty()) fault(path_fault);
+    if (const std::string clause = fault_of_relative_path(item.file_name); !clause.empty())
+      fault(clause);
     const json* width = member_of(*info, "width");
     const json* height = member_of(*info, "height");
     if (width == nullptr || height == nullptr) return;
@@ -157,8 +157,7 @@ class LineReader {
   }
 
   void read_label(const json& row, Sample& item) const {
-    if (schema_.label_key.empty()) return;
-    const json* label = member_of(row, schema_.label_key);
+    const json* label = schema_.label_key.empty() ? nullptr : member_of(row, schema_.label_key);
     if (label == nullptr) return;
     const std::string& name = text_of(*label, "\"" + schema_.label_key + "\"");
     if (name.empty()) return;
@@ -264,8 +263,7 @@ Entries read_meta(const DatasetContext& context, const ListedFiles& files) {
 
 // The entries of `_meta.yaml`, or their defaults.
 Entries directory_entries(const DatasetContext& context, const ListedFiles& files) {
-  Entries entries;
-  if (files.holds(kMetaName)) entries = read_meta(context, files);
+  Entries entries = files.holds(kMetaName) ? read_meta(context, files) : Entries();
   entries.insert({{"type", "ImageDirectory"},
                   {"image_list", std::string(kListName)},
                   {"schema", std::string(kSchemaName)},
@@ -503,12 +501,12 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
   }
   std::vector<std::string> named;
   for (const auto& [i, fault] : faults)
-    if (named.size() < kMostNamed)
+    if (named.size() <= kMostNamed)  // one more than are shown
       named.push_back("'" + std::string(set.samples.file_name(i)) + "' " + fault +
                       (lines.empty() ? "" : " (line " + std::to_string(lines[i]) + ")"));
   context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, but " +
-               std::to_string(faults.size()) + " of them cannot be used: " + joined(named, ", ") +
-               (faults.size() > kMostNamed ? ", …" : "") +
+               std::to_string(faults.size()) +
+               " of them cannot be used: " + few_of(std::move(named)) +
                ". Restore the files, or remove their lines from the list.");
 }
 

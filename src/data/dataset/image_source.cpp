@@ -51,8 +51,7 @@ Dataset read_image_files(const std::vector<std::string>& paths, const std::strin
       throw Error(ErrorCode::kInvalidDataset,
                   name + " " + quoted_path(path) +
                       (fs::exists(status)
-                           ? ": of several paths each must be an image file. Give "
-                             "it alone."
+                           ? ": of several paths each must be an image file. Give it alone."
                            : ": it does not exist. Check the path." + did_you_mean_path(path)));
     set.samples.add(path);
   }
@@ -68,10 +67,9 @@ TaskKind task_of_labels(TaskKind task, const std::vector<std::string>& classes) 
 TrueLabels::TrueLabels(const Dataset& set, const std::vector<std::string>& classes) : set_(set) {
   for (const std::string& name : set.classes)
     is_known_.push_back(std::ranges::count(classes, name) > 0);
-  const bool any_known = std::ranges::count(is_known_, true) > 0;
   using Kind = Dataset::Kind;
   const bool by_folder = set.kind == Kind::kClassFolders || set.kind == Kind::kArchives;
-  any_ = any_known || (set.labeled() && !by_folder);
+  any_ = std::ranges::count(is_known_, true) > 0 || (set.labeled() && !by_folder);
 }
 
 std::string TrueLabels::of(std::size_t i) const {

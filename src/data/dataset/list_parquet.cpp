@@ -46,8 +46,6 @@ void with_file(const DatasetContext& list, const std::string& name, Use&& use) {
     context.fail(std::string("it ") + fault.what() + ".");
   } catch (const RowFault&) {
     throw;
-  } catch (const Error&) {
-    throw;
   } catch (const SpoolFault& fault) {
     context.fail(std::string("its images do not fit into the folder for temporary files: ") +
                      fault.what() + ". Set TMPDIR to a folder with enough space.",
@@ -157,15 +155,16 @@ class Rows {
     if (!images_.empty()) wanted_.push_back(images_ + std::string(kBytes));
   }
 
-  void read() {
+  // Returns the struct with images; empty: there are paths.
+  const std::string& read() {
     for (std::size_t i = 0; i < fields_.size() + unread_.size(); ++i)
       for (const auto& [rows, bytes] : file_.groups(wanted_[i]))
         if (bytes > std::min(kMaxTextBytes, (1 << 20) + rows * 4096))
           throw RowFault("has " + bytes_text(bytes) + " in the column '" + wanted_[i] + "' of " +
                          plural(rows, "row", "rows") + ", too many for paths and labels");
     file_.read(wanted_, [&](const Texts& texts) { add(texts, ++rows_.num_read); });
+    return images_;
   }
-  const std::string& images() const { return images_; }
 
  private:
   using Texts = std::vector<std::optional<std::string>>;
@@ -194,7 +193,7 @@ class Rows {
 
   ParquetReader& file_;
   ListRows& rows_;
-  std::string images_;               // the struct with images; empty: there are paths
+  std::string images_;
   std::vector<ListField> fields_;    // of the columns that are read; without one for images
   std::vector<std::string> unread_;  // columns that may name sets
   std::vector<std::string> wanted_;
@@ -213,9 +212,7 @@ void read_parquet_list(ListRows& rows) {
   for (const std::string& file : files)
     with_file(rows.context, file, [&](ParquetReader& reader) {
       const std::string word = words.size() > 1 ? word_of_name(file, kSetWords).word : "";
-      Rows of_file(reader, rows, word, spool);
-      of_file.read();
-      images = of_file.images() + std::string(kBytes);
+      images = Rows(reader, rows, word, spool).read() + std::string(kBytes);
     });
   if (spool) rows.set.archives.push_back({images, spool->take()});
 }

@@ -53,12 +53,10 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
   };
   if (!next()) return;
   std::optional<ListPlaces> places = rows.columns.numbers(fields.size());
-  bool is_row = places.has_value();
-  if (!is_row) {
-    places = rows.columns.places(fields);
-    is_row = !places;
-    if (is_row) places = guessed_places(fields);
-  }
+  const bool has_numbers = places.has_value();
+  if (!has_numbers) places = rows.columns.places(fields);
+  const bool is_row = has_numbers || !places;
+  if (!places) places = guessed_places(fields);
   const std::size_t num_columns = fields.size();
   std::vector<std::string> names = fields;
   for (std::size_t i = 0; is_row && i < names.size(); ++i) names[i] = std::to_string(i + 1);
