@@ -2,6 +2,7 @@
 // folders.
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -490,24 +491,20 @@ void label_by_files(const LabelFiles& labels, Listing& listing) {
 }
 
 Listing list_open_archive(ImageArchive archive, bool may_go_on) {
-  constexpr std::size_t kMaxTargetBytes = kMaxPathBytes + 1;
   if (archive.file.size() == 0) throw ArchiveFault("it is empty");
   Listing listing;
   const OpenFile& file = listing.set.archives.emplace_back(std::move(archive)).file;
   Members members(listing);
-  const MemberVisit visit = [&](std::string_view name, const ArchiveMember& member) {
-    members.add(name, member);
-  };
+  const MemberVisit visit = std::bind_front(&Members::add, &members);
   const std::string first = file.bytes_at(0, 4);
   if (first == "PK\x03\x04" || first == "PK\x05\x06") {
     std::string target;
     list_zip(file, visit, [&](std::string_view name, const ArchiveMember& member) {
-      read_member(file, member, kMaxTargetBytes, target);
+      read_member(file, member, kMaxPathBytes + 1, target);
       members.add_link({.name = name, .target = target});
     });
   } else if (is_tar(file)) {
-    list_tar(
-        file, visit, [&](const ArchiveLink& link) { members.add_link(link); }, may_go_on);
+    list_tar(file, visit, std::bind_front(&Members::add_link, &members), may_go_on);
   } else {
     throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
   }

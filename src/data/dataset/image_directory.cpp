@@ -324,31 +324,28 @@ std::string meta_text() {
 }
 
 std::string schema_text(const std::vector<std::string>& classes) {
-  const auto type = [](const char* name) -> Json {
-    return {{"typeName", name}, {"isNullable", false}};
+  const auto column = [](const char* name, const char* type, bool is_feature,
+                         const char* element) -> Json {
+    return {{"name", name},
+            {"type", type},
+            {"isFeature", is_feature},
+            {"elementType", {{"typeName", element}, {"isNullable", false}}}};
   };
   Json columns = Json::array();
-  columns.push_back({{"name", "image"},
-                     {"type", "Bytes"},
-                     {"isFeature", true},
-                     {"elementType", type("bytes")},
-                     {"properties", {{"mime_type", "image/png"}, {"image_ref", "image_info"}}}});
-  columns.push_back(
-      {{"name", "id"}, {"type", "Numeric"}, {"isFeature", false}, {"elementType", type("int64")}});
+  columns.push_back(column("image", "Bytes", true, "bytes"));
+  columns.back()["properties"] = {{"mime_type", "image/png"}, {"image_ref", "image_info"}};
+  columns.push_back(column("id", "Numeric", false, "int64"));
   Json categories = Json::array();
   std::map<std::string_view, int> counts;
   for (const std::string& name : classes) ++counts[name];
   for (std::size_t id = 0; id < classes.size(); ++id)
     if (counts[classes[id]] == 1)  // ids without a class share a name, which readers know
       categories.push_back({{"id", id}, {"name", classes[id]}});
-  if (!classes.empty())
-    columns.push_back(
-        {{"name", "category"},
-         {"type", "String"},
-         {"isFeature", false},
-         {"elementType", type("str")},
-         {"properties",
-          {{"annotation_type", "COCO_classification"}, {"categories", std::move(categories)}}}});
+  if (!classes.empty()) {
+    columns.push_back(column("category", "String", false, "str"));
+    columns.back()["properties"] = {{"annotation_type", "COCO_classification"},
+                                    {"categories", std::move(categories)}};
+  }
   const Json schema = {{"columnAttributes", std::move(columns)}};
   return schema.dump(2, ' ', /*ensure_ascii=*/true);
 }

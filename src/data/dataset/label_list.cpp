@@ -93,18 +93,10 @@ void shorten_to_common(std::string_view path, std::string& folder) {
   while (!path.starts_with(folder)) folder.resize(folder.rfind('/', folder.size() - 2) + 1);
 }
 
-std::string too_many(std::size_t count) {
-  return count > kMostNamed ? "; and " + std::to_string(count - kMostNamed) + " more" : "";
-}
-
-// "20 images of the set test"; empty if there are none.
-std::string in_words(const std::array<std::size_t, 4>& counts) {
-  std::vector<std::string> parts;
-  for (std::size_t set = 1; set < counts.size(); ++set)
-    if (counts[set] > 0)
-      parts.push_back(plural(static_cast<long long>(counts[set]), "image", "images") +
-                      " of the set " + std::string(set_name(static_cast<ListedSet>(set))));
-  return joined(parts, ", ");
+// The first faults of `count`, and how many there are beside them.
+std::string faults_text(const std::vector<std::string>& faults, std::size_t count) {
+  return joined(faults, "; ") +
+         (count > kMostNamed ? "; and " + std::to_string(count - kMostNamed) + " more" : "");
 }
 
 }  // namespace
@@ -338,7 +330,7 @@ void ListRows::refuse_faults() const {
         "--list-root '" + prefix + "=FOLDER/'.");
   if (num_faults_ > 0)
     sentences.push_back(plural(static_cast<long long>(num_faults_), "fault", "faults") + ": " +
-                        joined(faults_, "; ") + too_many(num_faults_) + ". Correct the list.");
+                        faults_text(faults_, num_faults_) + ". Correct the list.");
   if (!sentences.empty()) context.fail(joined(sentences, " "));
 }
 
@@ -423,14 +415,11 @@ void ListRows::find_files() {
   const DatasetContext folder{.root = set.folder, .name = context.name};
   const ListFaults missing = ListedFiles(folder).find_images(set);
   if (missing.empty()) return;
-  std::vector<std::string> named;
   for (const auto& [i, why] : missing)
-    if (named.size() < kMostNamed)
-      named.push_back(std::string(unit) + " " + std::to_string(lines_[i]) + ": '" +
-                      std::string(set.samples.file_name(i)) + "' " + why);
+    fault(lines_[i], "'" + std::string(set.samples.file_name(i)) + "' " + why);
   context.fail(plural(static_cast<long long>(missing.size()), "image", "images") + " of " +
                std::to_string(set.samples.size()) + " cannot be used, in '" + set.folder +
-               "': " + joined(named, "; ") + too_many(missing.size()) +
+               "': " + faults_text(faults_, num_faults_) +
                (has_image_extension(set.samples.file_name(missing.begin()->first))
                     ? ""
                     : ". The names have no extension of images: add it, such as .jpg") +
@@ -504,7 +493,12 @@ Listing ListRows::take() {
   label_by_flags();
   const std::vector<bool> is_first = first_of_each();
   refuse_faults();
-  const std::string others = in_words(num_left_out_);
+  std::vector<std::string> parts;
+  for (std::size_t of = 1; of < num_left_out_.size(); ++of)
+    if (num_left_out_[of] > 0)
+      parts.push_back(plural(static_cast<long long>(num_left_out_[of]), "image", "images") +
+                      " of the set " + std::string(set_name(static_cast<ListedSet>(of))));
+  const std::string others = joined(parts, ", ");
   if (set.samples.empty())
     context.fail(others.empty()
                      ? "it names no image."
@@ -564,9 +558,8 @@ bool is_dataset_file(const fs::path& file) {
 }
 
 std::string text_of_list(const DatasetContext& context) {
-  constexpr std::size_t kBeginning = 4;
   try {
-    const std::string beginning = first_bytes(context.root, kBeginning);
+    const std::string beginning = first_bytes(context.root, 4);
     if (beginning.starts_with("\xff\xfe") || beginning.starts_with("\xfe\xff") ||
         beginning.find('\0') != beginning.npos)
       context.fail("it is not UTF-8, but probably UTF-16. Save it again as UTF-8.");

@@ -39,11 +39,7 @@ class RecordWalk {
  public:
   // `starts`, if given, gets where the records of the file begin.
   RecordWalk(const RecordKeys& keys, Listing& listing, std::vector<std::uint64_t>* starts)
-      : keys_(keys),
-        listing_(listing),
-        file_(listing.set.archives.front().file),
-        starts_(starts),
-        window_(file_) {}
+      : keys_(keys), listing_(listing), starts_(starts) {}
 
   RecordFormat walk() {
     if (window_.end() == 0) throw RecordFault("it is empty");
@@ -207,9 +203,9 @@ class RecordWalk {
 
   const RecordKeys& keys_;
   Listing& listing_;
-  const OpenFile& file_;
   std::vector<std::uint64_t>* starts_;
-  FileWindow window_;
+  const OpenFile& file_ = listing_.set.archives.front().file;
+  FileWindow window_{file_};
   std::uint64_t at_ = 0;
   std::size_t num_headers_ = 0;  // RecordIO: records of several numbers without an image
   std::map<RawLabel, int> ids_;
