@@ -215,12 +215,12 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
   const auto fits = [&](const auto&... column) {
     return ((column.empty() || column.size() == count) && ...);
   };
-  bool good =
+  const bool good =
       samples.ends_.size() == count && samples.sizes_.size() == count &&
       fits(samples.ids_, samples.members_, samples.groups_, samples.weights_, samples.sets_) &&
       std::ranges::all_of(samples.sets_, [](ListedSet set) { return set <= ListedSet::kTest; }) &&
+      std::ranges::is_sorted(samples.ends_) &&
       (count == 0 ? 0 : samples.ends_.back()) == samples.names_.size();
-  for (std::size_t i = 1; good && i < count; ++i) good = samples.ends_[i - 1] <= samples.ends_[i];
   if (!good) throw InternalError("the image list is inconsistent");
   return samples;
 }
@@ -271,17 +271,13 @@ Dataset read_of_any_kind(const DatasetContext& context) {
 }
 
 void open_archives(Dataset& set) {
-  for (ImageArchive& archive : set.archives) {
-    if (archive.file.is_open()) continue;
-    if (set.kind == Dataset::Kind::kLabelList) {
-      archive.file = images_in_parquet({.root = set.root, .name = set.name}, archive.name);
-      continue;
-    }
-    const bool has_records = set.kind == Dataset::Kind::kRecords;
-    archive.file = open_packed({.root = set.root, .name = set.name, .contents = set.contents},
-                               archive.name, has_records ? kRecordFileKind : kArchiveKind)
-                       .file;
-  }
+  const DatasetContext context{.root = set.root, .name = set.name, .contents = set.contents};
+  const char* kind = set.kind == Dataset::Kind::kRecords ? kRecordFileKind : kArchiveKind;
+  for (ImageArchive& archive : set.archives)
+    if (!archive.file.is_open())
+      archive.file = set.kind == Dataset::Kind::kLabelList
+                         ? images_in_parquet(context, archive.name)
+                         : open_packed(context, archive.name, kind).file;
 }
 
 void share_archives(const Dataset& from, Dataset& to) {

@@ -75,11 +75,10 @@ std::vector<std::string> class_label_names(const std::string& metadata, const st
     throw RowFault(std::string("has metadata of Hugging Face that ") + fault.what());
   }
   for (const char* key : {"info", "features", column.c_str(), "feature", "names"}) {
-    const bool is_optional = std::string_view(key) == "feature";  // of a list of labels
-    if (is_optional && found.is_object() && !found.contains(key)) continue;
-    if (!found.is_object() || !found.contains(key)) return {};
-    nlohmann::json inner = found[key];
-    found = std::move(inner);
+    if (found.contains(key))
+      found = nlohmann::json(found[key]);         // a copy, since it is inside what it replaces
+    else if (std::string_view(key) != "feature")  // only lists of labels have it
+      return {};
   }
   if (!found.is_array() || found.empty()) return {};
   if (found.size() > kMaxClasses) throw RowFault("is of more than 100000 classes");
