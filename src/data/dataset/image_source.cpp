@@ -45,14 +45,12 @@ Dataset read_every_image(const fs::path& path, const std::string& name,
 Dataset read_image_files(const std::vector<std::string>& paths, const std::string& name) {
   Dataset set = unlabeled_files("", name);
   for (const std::string& path : paths) {
-    std::error_code fault;
-    const fs::file_status status = fs::status(path, fault);
-    if (!fs::is_regular_file(status) || is_dataset_file(path))
-      throw Error(ErrorCode::kInvalidDataset,
-                  name + " " + quoted_path(path) +
-                      (fs::exists(status)
-                           ? ": of several paths each must be an image file. Give it alone."
-                           : ": it does not exist. Check the path." + did_you_mean_path(path)));
+    if (!is_file(path) || is_dataset_file(path))
+      throw Error(
+          ErrorCode::kInvalidDataset,
+          name + " " + quoted_path(path) +
+              (is_there(path) ? ": of several paths each must be an image file. Give it alone."
+                              : ": it does not exist. Check the path." + did_you_mean_path(path)));
     set.samples.add(path);
   }
   return set;
