@@ -130,9 +130,13 @@ class EvaluatedAnswers {
       throw Error(ErrorCode::kInvalidDataset,
                   "None of the images with a known label could be classified.");
     UnknownLabels unknown = true_labels_.unknown();
+    DataRecord data;
+    data.classes = labels();
+    data.eval_height = pixels.output.height;
+    data.eval_width = pixels.output.width;
     EvaluatedModel model{.path = path,
                          .network = model_.directory.spec.model_name,
-                         .data = {},
+                         .data = std::move(data),
                          .figures = figures_,
                          .num_unlabeled = num_unlabeled(set_.samples),
                          .num_unknown = unknown.num_images,
@@ -140,9 +144,6 @@ class EvaluatedAnswers {
                          .seen = seen_,
                          .faults = std::move(records_),
                          .num_bad = faults_.num_bad};
-    model.data.classes = labels();
-    model.data.eval_height = pixels.output.height;
-    model.data.eval_width = pixels.output.width;
     if (has_several())
       add_several(model, pixels);
     else
