@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -94,19 +95,16 @@ void check_data(Given& given, DataConfig& config) {
 
 // ---- optimization ----
 
-// Reports a number that is not less than 1. The options' ranges include 1.
-void check_below_1(Given& given, const char* name, double value, const std::string& why) {
-  if (value < 1) return;
-  given.refuse(name, "is 1, " + why + ": use a smaller number.", ErrorCode::kLessThanOrEqualTo);
-}
-
 void check_optimization(Given& given, OptimizationConfig& config) {
   if (!given.has("epochs") && config.time_limit_s > 0) config.epochs = kMaxEpochsInTime;
   const RecipeConfig& recipe = config.recipe;
-  check_below_1(given, "momentum", recipe.momentum, "with which steps would add up forever");
-  check_below_1(given, "ema", recipe.ema, "with which the average would never change");
-  check_below_1(given, "label-smoothing", recipe.label_smoothing,
-                "with which labels would carry no information");
+  for (const auto& [name, value, why] :
+       {std::tuple{"momentum", recipe.momentum, "steps would add up forever"},
+        {"ema", recipe.ema, "the average would never change"},
+        {"label-smoothing", recipe.label_smoothing, "labels would carry no information"}})
+    if (value >= 1)  // the options' ranges include 1
+      given.refuse(name, std::string("is 1, with which ") + why + ": use a smaller number.",
+                   ErrorCode::kLessThanOrEqualTo);
   if (config.sample == Sampling::kBalanced && config.class_weights != ClassWeights::kNone)
     given.fault("class-weights",
                 "--sample balanced already draws every class equally often, so --class-weights "
@@ -382,9 +380,8 @@ void imply_usual(Given& given, const TrainConfig& config) {
   if (is_auto)
     std::erase_if(given.values,
                   [](const GivenValue& value) { return value.name() == "model-name"; });
-  const bool has_named_network = given.has("model-name");
   if (given.is_set("task", "multi-label")) given.imply("best-by", "map");
-  if (is_auto || (!has_named_network && !given.has("untrained-model-path"))) {
+  if (is_auto || !has_any(given, std::array{"model-name", "untrained-model-path"})) {
     given.imply("model-name", network_of(network.weights));
     given.find("model-name")->setting.reason =
         is_auto ? ", by the name of --weights" : "; --model-name takes another, such as resnet50";

@@ -193,13 +193,11 @@ Json data_json(const RunRecord& run) {
   std::unordered_map<std::string_view, std::size_t> places;  // a lookup in `counts` is linear
   for (std::size_t c = 0; c < data.classes.size(); ++c) {
     const bool is_counted = c < data.train_counts.size();
-    Json of_class = {{"train", is_counted ? Json(data.train_counts[c]) : Json()},
-                     {"valid", data.valid_counts[c]}};
     const auto [place, is_new] = places.emplace(data.classes[c], counts.size());
-    if (is_new)
-      counts.push_back({data.classes[c], std::move(of_class)});
-    else
-      counts.data()[place->second].second = std::move(of_class);
+    if (is_new) counts.push_back({data.classes[c], Json()});
+    counts.data()[place->second].second = {
+        {"train", is_counted ? Json(data.train_counts[c]) : Json()},
+        {"valid", data.valid_counts[c]}};
   }
   Json json = Json::object();
   if (!data.words.task.empty()) json["task"] = data.words.task;
@@ -384,8 +382,7 @@ std::optional<RunRecord> find_record(const std::filesystem::path& path, double s
 void add_lost_work(const std::optional<RunRecord>& old, Interruption* interruption) {
   if (!old) return;
   const long long steps = old->start.steps_per_epoch;
-  long long done = 0;
-  if (!old->steps.empty()) done = global_step(old->steps.back());
+  long long done = old->steps.empty() ? 0 : global_step(old->steps.back());
   if (!old->epochs.empty()) done = std::max(done, old->epochs.back().epoch * steps);
   const long long kept = (interruption->epoch - 1) * steps + interruption->step;
   interruption->last_seen = last_time(*old);

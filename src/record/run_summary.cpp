@@ -62,26 +62,20 @@ bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {
   return chance < kLevel;
 }
 
-namespace {
-
 // "40 steps (2 min 3 s)"; empty if nothing was lost.
-std::string lost_text(long long steps, double seconds) {
+static std::string lost_text(long long steps, double seconds) {
   if (steps <= 0 && !(seconds > 0)) return "";
   const std::string text = plural(steps, "step", "steps");
   return seconds > 0 ? text + " (" + duration_text(seconds) + ")" : text;
 }
 
-}  // namespace
-
 std::vector<Figure> figures_of(const EpochRecord& epoch) {
   if (!epoch.figures.empty()) return epoch.figures;
-  std::vector<Figure> figures = {
-      {"top1", "Top-1 validation accuracy", "top1 acc", epoch.valid.top1_accuracy(), true},
-      {"top5", "Top-5 validation accuracy", "top5 acc", epoch.valid.top5_accuracy()}};
   const MacroScores macro = epoch.macro.value_or(MacroScores{NAN, NAN});
-  figures.push_back({"macro_recall", "Validation/macro recall", "", macro.recall});
-  figures.push_back({"macro_f1", "Validation/macro F1", "", macro.f1});
-  return figures;
+  return {{"top1", "Top-1 validation accuracy", "top1 acc", epoch.valid.top1_accuracy(), true},
+          {"top5", "Top-5 validation accuracy", "top5 acc", epoch.valid.top5_accuracy()},
+          {"macro_recall", "Validation/macro recall", "", macro.recall},
+          {"macro_f1", "Validation/macro F1", "", macro.f1}};
 }
 
 std::string counted_name(const EpochRecord& epoch) {
@@ -103,14 +97,10 @@ JudgedEpoch judged(const EpochRecord& epoch, BestBy by) {
   return {epoch.valid, 0};
 }
 
-namespace {
-
-bool leads(const EpochRecord& epoch, const EpochRecord& other) {
+static bool leads(const EpochRecord& epoch, const EpochRecord& other) {
   const double mine = figures_of(epoch).front().value, theirs = figures_of(other).front().value;
   return mine != theirs ? mine > theirs : epoch.valid.loss() < other.valid.loss();
 }
-
-}  // namespace
 
 RunSummary summary_of(const RunRecord& run) {
   RunSummary summary;
@@ -298,8 +288,7 @@ std::string quoted_class(const DataRecord& data, int label) {
 }
 
 long long count_of(const std::vector<long long>& counts, int label) {
-  const auto index = static_cast<std::size_t>(label);
-  return label >= 0 && index < counts.size() ? counts[index] : 0;
+  return label >= 0 && label < std::ssize(counts) ? counts[static_cast<std::size_t>(label)] : 0;
 }
 
 std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix) {
@@ -408,15 +397,11 @@ std::string cost_text(const RunRecord& run) {
   return text + ", about " + price_text(so_far + price * to_come / kHour) + " in total";
 }
 
-namespace {
-
 // The name of a metric for SageMaker, and in the epoch line.
 constexpr std::pair<const char*, const char*> kLogFigures[] = {
     {"train:images_per_second", "train_ips"}, {"train:loss", "train_loss"},
     {"train:error", "train_error"},           {"validation:loss", "valid_loss"},
     {"validation:top1", "top1 acc"},          {"validation:top5", "top5 acc"}};
-
-}  // namespace
 
 std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
   constexpr double kMegabyte = 1e6;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kEnoughSteps = 20;
 constexpr double kWorthLogging = 60;  // seconds
-constexpr double kHour = 60 * 60;    // seconds
-constexpr double kDay = 24 * kHour;  // seconds
+constexpr double kHour = 60 * 60;     // seconds
+constexpr double kDay = 24 * kHour;   // seconds
 // A step is a forward pass plus a backward pass, which takes twice the arithmetic.
 constexpr double kForwardShare = 1.0 / 3;
 

@@ -58,14 +58,6 @@ std::string best_name(std::int64_t number) {
   return formatted("best-%06lld.safetensors", static_cast<long long>(number));
 }
 
-std::optional<std::int64_t> checkpoint_number(std::string_view name) {
-  return number_of(name, checkpoint_name);
-}
-
-std::optional<std::int64_t> best_number(std::string_view name) {
-  return number_of(name, best_name);
-}
-
 Json json_of(const CheckpointFile& file) {
   return {{"name", file.name}, {"bytes", file.bytes}, {"content_hash", hex_digits(file.hash)}};
 }
@@ -141,7 +133,8 @@ CheckpointManifest parse_manifest(std::string_view json) {
   if (root.contains("best")) {
     manifest.best = file_of(root["best"]);
     manifest.best_epoch = static_cast<int>(number_in(root["best"], "epoch", INT_MAX));
-    if (!best_number(manifest.best->name)) refuse_manifest("names an unknown file as the best");
+    if (!number_of(manifest.best->name, best_name))
+      refuse_manifest("names an unknown file as the best");
   }
   return manifest;
 }
@@ -159,15 +152,12 @@ std::string quoted_name(const fs::path& path) {
   throw CannotJudge(clause);
 }
 
-std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
-  try {
-    return read_file(path, max_bytes);
-  } catch (const std::system_error& fault) {
-    fail_to_read(path, fault.code());
-  } catch (const std::length_error&) {
-    throw FormatFault(quoted_name(path) + " is larger than " + std::to_string(max_bytes) +
-                      " bytes");
-  }
+std::string read_part(const fs::path& path, std::uint64_t max_bytes) try {
+  return read_file(path, max_bytes);
+} catch (const std::system_error& fault) {
+  fail_to_read(path, fault.code());
+} catch (const std::length_error&) {
+  throw FormatFault(quoted_name(path) + " is larger than " + std::to_string(max_bytes) + " bytes");
 }
 
 // A file may have any size: its hash is compared before it takes memory.
@@ -223,8 +213,8 @@ CheckpointNumbers numbers_in(const fs::path& folder) {
   CheckpointNumbers numbers;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (const auto number = checkpoint_number(name)) numbers.checkpoints.insert(*number);
-    if (const auto number = best_number(name)) numbers.best.insert(*number);
+    if (const auto number = number_of(name, checkpoint_name)) numbers.checkpoints.insert(*number);
+    if (const auto number = number_of(name, best_name)) numbers.best.insert(*number);
   }
   return numbers;
 }
@@ -237,9 +227,7 @@ Checkpoint read_whole(const fs::path& folder) try {
                    read_verified(folder, manifest.files[0]),
                    read_verified(folder, manifest.files[1]),
                    read_tensors(folder, manifest.files[2]),
-                   {},
-                   0,
-                   0};
+                   {}};
   for (const CheckpointFile& file : manifest.files) found.bytes += file.bytes;
   if (manifest.best) {
     found.best = read_tensors(folder.parent_path(), *manifest.best);
@@ -287,8 +275,8 @@ std::optional<fs::path> single_checkpoint(const fs::path& path) {
   std::error_code fault;
   const fs::path real = fs::canonical(path, fault);
   if (fault) return std::nullopt;
-  const bool has_name = checkpoint_number(real.filename().string()).has_value();
-  if (is_there(real / kManifestFile) || (has_name && is_there(real / kCheckpointFiles[0])))
+  if (is_there(real / kManifestFile) || (number_of(real.filename().string(), checkpoint_name) &&
+                                         is_there(real / kCheckpointFiles[0])))
     return real;
   return std::nullopt;
 }
@@ -298,19 +286,16 @@ std::optional<fs::path> single_checkpoint(const fs::path& path) {
 bool is_checkpoint(const fs::path& path) {
   if (single_checkpoint(path)) return true;
   std::error_code fault;
-  for (fs::directory_iterator entry(path, fault), end; !fault && entry != end;
-       entry.increment(fault)) {
-    const fs::path inner = entry->path();
-    if (checkpoint_number(inner.filename().string()) && single_checkpoint(inner)) return true;
-  }
-  return false;
+  return std::ranges::any_of(names_in(path, fault), [&](const std::string& name) {
+    return number_of(name, checkpoint_name) && single_checkpoint(path / name);
+  });
 }
 
 Checkpoint read_checkpoint(const fs::path& path, std::vector<std::string>& skipped) {
-  const auto refuse = [&](const std::string& fault) {
-    throw Error(ErrorCode::kInvalidModelDirectory,
-                quoted_path(path) + " is not a complete checkpoint: " + fault +
-                    ". Give another checkpoint of the run, or the folder that holds them.");
+  const auto refusal = [&](const std::string& fault) {
+    return Error(ErrorCode::kInvalidModelDirectory,
+                 quoted_path(path) + " is not a complete checkpoint: " + fault +
+                     ". Give another checkpoint of the run, or the folder that holds them.");
   };
   try {
     if (const auto single = single_checkpoint(path)) return read_whole(*single);
@@ -318,13 +303,12 @@ Checkpoint read_checkpoint(const fs::path& path, std::vector<std::string>& skipp
     std::optional<Checkpoint> found = newest_checkpoint(path, {}, unused);
     skipped = clauses_of(unused);
     if (found) return std::move(*found);
-    refuse(skipped.empty() ? "there is none in it" : skipped.back());
+    throw refusal(skipped.empty() ? "there is none in it" : skipped.back());
   } catch (const FormatFault& fault) {
-    refuse(fault.what());
+    throw refusal(fault.what());
   } catch (const fs::filesystem_error& fault) {
-    refuse("it cannot be listed (" + fault.code().message() + ")");
+    throw refusal("it cannot be listed (" + fault.code().message() + ")");
   }
-  throw InternalError("read_checkpoint: neither found nor refused");
 }
 
 namespace {
@@ -343,8 +327,9 @@ namespace {
 bool is_own(const fs::directory_entry& entry, const std::string& name) {
   std::error_code fault;
   const fs::file_type type = entry.symlink_status(fault).type();
-  return checkpoint_number(name) ? type == fs::file_type::directory
-                                 : best_number(name) && type == fs::file_type::regular;
+  return number_of(name, checkpoint_name)
+             ? type == fs::file_type::directory
+             : number_of(name, best_name) && type == fs::file_type::regular;
 }
 
 void refuse_others_folder(const fs::path& folder) {
@@ -362,59 +347,34 @@ void refuse_others_folder(const fs::path& folder) {
          "Choose an empty folder, or one with only checkpoints.");
 }
 
-// A new file whose bytes are hashed as they are written. The destructor removes an unfinished file.
-class HashedFile {
- public:
-  HashedFile(fs::path path, std::uint64_t num_bytes)
-      : path_(std::move(path)), num_bytes_(num_bytes), hash_(num_bytes) {
-    if (num_bytes > kMaxCheckpointBytes) fail_to_write(path_, EFBIG);
-    file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file_.number() < 0) fail_to_write(path_, errno);
+// Writes a new file of these pieces, hashed as they are written; removes it if that fails.
+CheckpointFile write_new(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  constexpr std::size_t kBlock = 1 << 20;  // still in the CPU's cache when it is written
+  std::uint64_t num_bytes = 0;
+  for (const std::string_view piece : pieces) num_bytes += piece.size();
+  if (num_bytes > kMaxCheckpointBytes) fail_to_write(path, EFBIG);
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.number() < 0) fail_to_write(path, errno);
+  try {
+    ContentHash hash(num_bytes);
+    for (std::string_view rest : pieces)
+      for (; !rest.empty(); rest.remove_prefix(std::min(kBlock, rest.size()))) {
+        hash.add(rest.substr(0, kBlock));
+        write_all(file.number(), rest.substr(0, kBlock), path);
+      }
+    if (::fsync(file.number()) != 0 || ::close(file.release()) != 0) fail_to_write(path, errno);
+    return {path.filename().string(), num_bytes, hash.value()};
+  } catch (...) {
+    ::unlink(path.c_str());
+    throw;
   }
-  ~HashedFile() {
-    if (!finished_) ::unlink(path_.c_str());
-  }
-  HashedFile(const HashedFile&) = delete;
-  HashedFile& operator=(const HashedFile&) = delete;
-
-  void write(std::string_view bytes) {
-    constexpr std::size_t kPiece = 1 << 20;  // still in the CPU's cache when it is written
-    for (; !bytes.empty(); bytes.remove_prefix(std::min(kPiece, bytes.size()))) {
-      const std::string_view piece = bytes.substr(0, kPiece);
-      hash_.add(piece);
-      write_all(file_.number(), piece, path_);
-    }
-  }
-
-  CheckpointFile finish() {
-    if (::fsync(file_.number()) != 0) fail_to_write(path_, errno);
-    if (::close(file_.release()) != 0) fail_to_write(path_, errno);
-    finished_ = true;
-    return {path_.filename().string(), num_bytes_, hash_.value()};
-  }
-
- private:
-  fs::path path_;
-  std::uint64_t num_bytes_;
-  ContentHash hash_;
-  Descriptor file_;
-  bool finished_ = false;
-};
-
-CheckpointFile write_text(const fs::path& path, std::string_view text) {
-  HashedFile file(path, text.size());
-  file.write(text);
-  return file.finish();
 }
 
 CheckpointFile write_tensors(const fs::path& path, const std::vector<TensorView>& tensors) {
   const std::string header = safetensors_header(tensors);
-  std::uint64_t num_bytes = header.size();
-  for (const TensorView& tensor : tensors) num_bytes += tensor.bytes.size();
-  HashedFile file(path, num_bytes);
-  file.write(header);
-  for (const TensorView& tensor : tensors) file.write(tensor.bytes);
-  return file.finish();
+  std::vector<std::string_view> pieces = {header};
+  for (const TensorView& tensor : tensors) pieces.push_back(tensor.bytes);
+  return write_new(path, pieces);
 }
 
 // Removes checkpoint.json first: without it a checkpoint is incomplete, so an interrupted removal
@@ -428,17 +388,15 @@ void remove_checkpoint(const fs::path& folder) {
 enum class Judgement { kWhole, kDamaged, kUnknown };
 
 // Of a checkpoint, without reading all of it, with or without the best epoch's weights.
-Judgement judge(const fs::path& folder, bool with_best = true) {
-  try {
-    CheckpointManifest manifest = read_manifest(folder);
-    if (!with_best) manifest.best.reset();
-    check_sizes(folder, manifest);
-    return Judgement::kWhole;
-  } catch (const CannotJudge&) {
-    return Judgement::kUnknown;
-  } catch (const FormatFault&) {
-    return Judgement::kDamaged;
-  }
+Judgement judge(const fs::path& folder, bool with_best = true) try {
+  CheckpointManifest manifest = read_manifest(folder);
+  if (!with_best) manifest.best.reset();
+  check_sizes(folder, manifest);
+  return Judgement::kWhole;
+} catch (const CannotJudge&) {
+  return Judgement::kUnknown;
+} catch (const FormatFault&) {
+  return Judgement::kDamaged;
 }
 
 // A checkpoint being written. The destructor removes it unless it is complete.
@@ -465,12 +423,12 @@ class Attempt {
   void write(const CheckpointView& view, CheckpointManifest manifest) {
     if (::mkdir(folder_.c_str(), 0777) != 0) fail_to_write(folder_, errno);
     has_folder_ = true;
-    manifest.files = {write_text(folder_ / kCheckpointFiles[0], view.state_json),
-                      write_text(folder_ / kCheckpointFiles[1], view.record),
+    manifest.files = {write_new(folder_ / kCheckpointFiles[0], {view.state_json}),
+                      write_new(folder_ / kCheckpointFiles[1], {view.record}),
                       write_tensors(folder_ / kCheckpointFiles[2], view.tensors)};
     sync_folder(folder_);
     sync_folder(folder_.parent_path());
-    write_text(folder_ / kManifestFile, format_manifest(manifest));
+    write_new(folder_ / kManifestFile, {format_manifest(manifest)});
     sync_folder(folder_);
     if (judge(folder_) != Judgement::kWhole) fail_to_write(folder_, EIO);
     complete_ = true;
@@ -495,19 +453,17 @@ CheckpointFolder::CheckpointFolder(fs::path folder, int keep)
 }
 
 std::optional<Checkpoint> CheckpointFolder::newest(std::vector<std::string>& skipped,
-                                                   const StateCheck& check) {
-  try {
-    unused_.clear();
-    std::optional<Checkpoint> found = newest_checkpoint(path(), check, unused_);
-    skipped = clauses_of(unused_);
-    best_.reset();
-    if (!found || found->best.empty()) return found;
-    best_ = read_manifest(found->path).best;
-    best_epoch_ = found->best_epoch;
-    return found;
-  } catch (const fs::filesystem_error& fault) {
-    fail_to_list(path(), fault);
-  }
+                                                   const StateCheck& check) try {
+  unused_.clear();
+  std::optional<Checkpoint> found = newest_checkpoint(path(), check, unused_);
+  skipped = clauses_of(unused_);
+  best_.reset();
+  if (!found || found->best.empty()) return found;
+  best_ = read_manifest(found->path).best;
+  best_epoch_ = found->best_epoch;
+  return found;
+} catch (const fs::filesystem_error& fault) {
+  fail_to_list(path(), fault);
 }
 
 bool CheckpointFolder::holds_unused() const {
@@ -541,37 +497,32 @@ fs::path CheckpointFolder::write(const CheckpointView& view) {
   return attempt.folder();
 }
 
-std::int64_t CheckpointFolder::next_number() const {
-  try {
-    const CheckpointNumbers numbers = numbers_in(path());
-    std::int64_t highest = 0;
-    for (const auto& some : {numbers.checkpoints, numbers.best})
-      if (!some.empty()) highest = std::max(highest, *some.rbegin());
-    return highest + 1;
-  } catch (const fs::filesystem_error& fault) {
-    fail_to_list(path(), fault);
-  }
+std::int64_t CheckpointFolder::next_number() const try {
+  auto [numbers, best] = numbers_in(path());
+  numbers.merge(best);
+  return numbers.empty() ? 1 : *numbers.rbegin() + 1;
+} catch (const fs::filesystem_error& fault) {
+  fail_to_list(path(), fault);
 }
 
 // Failures are ignored: the new checkpoint is complete, and the next one tries again.
-void CheckpointFolder::remove_old() const {
-  try {
-    int num_kept = 0;
-    const std::set<std::int64_t> numbers = numbers_in(path()).checkpoints;
-    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
-      const fs::path folder = path() / checkpoint_name(*number);
-      Judgement judgement = judge(folder);
-      if (const auto unused = unused_.find(*number); unused != unused_.end())
-        judgement = unused->second.is_damaged ? Judgement::kDamaged : Judgement::kUnknown;
-      const bool is_own = *number >= oldest_;
-      if (is_own && judgement == Judgement::kUnknown) continue;  // beside those that are kept
-      const bool is_kept = is_own && judgement == Judgement::kWhole && num_kept < keep_;
-      if (is_kept) ++num_kept;
-      if (!is_kept) remove_checkpoint(folder);
-    }
-    remove_unused_best();
-  } catch (const fs::filesystem_error&) {
+void CheckpointFolder::remove_old() const try {
+  int num_kept = 0;
+  const std::set<std::int64_t> numbers = numbers_in(path()).checkpoints;
+  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+    const fs::path folder = path() / checkpoint_name(*number);
+    Judgement judgement = judge(folder);
+    if (const auto unused = unused_.find(*number); unused != unused_.end())
+      judgement = unused->second.is_damaged ? Judgement::kDamaged : Judgement::kUnknown;
+    const bool is_own = *number >= oldest_;
+    if (is_own && judgement == Judgement::kUnknown) continue;  // beside those that are kept
+    if (is_own && judgement == Judgement::kWhole && num_kept < keep_)
+      ++num_kept;
+    else
+      remove_checkpoint(folder);
   }
+  remove_unused_best();
+} catch (const fs::filesystem_error&) {
 }
 
 void CheckpointFolder::remove_unused_best() const {
@@ -580,7 +531,7 @@ void CheckpointFolder::remove_unused_best() const {
   for (const std::int64_t number : numbers.checkpoints) {
     try {
       const CheckpointManifest manifest = read_manifest(path() / checkpoint_name(number));
-      if (manifest.best) unused.erase(*best_number(manifest.best->name));
+      if (manifest.best) unused.erase(*number_of(manifest.best->name, best_name));
     } catch (const CannotJudge&) {  // it may name any that was there when it was written
       unused.erase(unused.begin(), unused.upper_bound(number));
     } catch (const FormatFault&) {  // left by an interrupted removal or writing

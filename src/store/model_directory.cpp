@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <exception>
 #include <iterator>
@@ -219,9 +218,7 @@ std::string time_stamp(std::chrono::system_clock::time_point time) {
   gmtime_r(&whole, &utc);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-  char micros[16];
-  std::snprintf(micros, sizeof micros, ".%06d+0000", static_cast<int>((micro - second).count()));
-  return std::string(date) + micros;
+  return formatted("%s.%06d+0000", date, static_cast<int>((micro - second).count()));
 }
 
 std::string format_label_map(const std::vector<std::string>& labels) {
@@ -345,10 +342,8 @@ bool may_hold_model(const fs::path& folder) {
   return !is_there(folder) || (is_folder(folder) && foreign_names(folder).empty());
 }
 
-namespace {
-
 // A finished file that is another name of `source`, or a copy where files have only one.
-DurableFile linked_file(const fs::path& path, const fs::path& source) {
+static DurableFile linked_file(const fs::path& path, const fs::path& source) {
   DurableFile file(path);
   const std::string link = file.temporary_path().string() + "0";  // a temporary name, too
   const bool is_linked =
@@ -358,8 +353,6 @@ DurableFile linked_file(const fs::path& path, const fs::path& source) {
   if (is_linked) fs::rename(link, file.temporary_path());
   return file;
 }
-
-}  // namespace
 
 void keep_directory(const fs::path& folder, const fs::path& before) {
   const OutputFolder kept = prepare_model_output(before);
@@ -396,10 +389,6 @@ std::vector<std::uint64_t> to_list(std::vector<std::uint64_t> hashes) {
   std::ranges::sort(hashes);
   hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
   return hashes;
-}
-
-void append(std::string& bytes, const std::vector<std::uint64_t>& list) {
-  for (const std::uint64_t hash : list) bytes += little_endian(hash, kHashBytes);
 }
 
 [[noreturn]] void refuse_seen(const std::string& where, const std::string& fault) {
@@ -449,10 +438,10 @@ std::string pack_seen_images(const SeenImages& images) {
   std::string bytes(kMagic);
   bytes.reserve(kHeaderBytes + (images.train.size() + images.valid.size()) * kHashBytes);
   append_little_endian(bytes, kVersion);
-  append_little_endian(bytes, std::uint64_t{images.train.size()});
-  append_little_endian(bytes, std::uint64_t{images.valid.size()});
-  append(bytes, images.train);
-  append(bytes, images.valid);
+  for (const auto* list : {&images.train, &images.valid})
+    append_little_endian(bytes, std::uint64_t{list->size()});
+  for (const auto* list : {&images.train, &images.valid})
+    for (const std::uint64_t hash : *list) bytes += little_endian(hash, kHashBytes);
   return bytes;
 }
 
@@ -473,10 +462,7 @@ SeenImages parse_seen_images(std::string_view bytes, const std::string& where) {
     refuse_seen(where, "it has " + std::to_string(bytes.size()) + " bytes of hashes, not " +
                            std::to_string(num_train) + " and " + std::to_string(num_valid) +
                            " of " + std::to_string(kHashBytes) + " bytes");
-  SeenImages images;
-  images.train = read_list(bytes, num_train, where);
-  images.valid = read_list(bytes, num_valid, where);
-  return images;
+  return {read_list(bytes, num_train, where), read_list(bytes, num_valid, where)};
 }
 
 }  // namespace kiln

@@ -150,12 +150,11 @@ std::array<double, 3> read_channels(const SpecReader& reader, const YAML::Node& 
   std::array<double, 3> values{};
   if (!list.IsSequence() || list.size() != values.size())
     reader.fail("its key '" + key + "' is not a list of three numbers");
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const bool is_number = YAML::convert<double>::decode(list[i], values[i]);
-    const double least = key == "std" ? kMinDivisor : -kMaxDivisor;
-    if (!is_number || !(values[i] >= least && values[i] <= kMaxDivisor))
+  const double least = key == "std" ? kMinDivisor : -kMaxDivisor;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!YAML::convert<double>::decode(list[i], values[i]) ||
+        !(values[i] >= least && values[i] <= kMaxDivisor))
       reader.fail("its key '" + key + "' is not a list of three valid numbers");
-  }
   return values;
 }
 
@@ -165,8 +164,8 @@ void read_inputs(const SpecReader& reader, const YAML::Node& inputs, ModelSpec& 
     reader.fail("its key 'inputs' is not a list of one input");
   const YAML::Node processor = inputs[0]["pre_processor"];
   if (!processor.IsDefined() || processor.IsNull()) return;
-  if (!processor.IsMap()) reader.fail("its key 'pre_processor' is not a mapping");
-  const YAML::Node parameters = reader.map_at(processor, "init_params");
+  const YAML::Node parameters =
+      reader.map_at(reader.map_at(inputs[0], "pre_processor"), "init_params");
   spec.normalization = Normalization{read_channels(reader, parameters, "mean"),
                                      read_channels(reader, parameters, "std")};
 }
@@ -224,21 +223,19 @@ std::string yaml_list(const std::array<double, 3>& values) {
 
 }  // namespace
 
-DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where) {
+DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where) try {
   if (yaml.size() > kMaxMeta) throw meta_fault(where, "is larger than 64 KiB");
-  try {
-    const YAML::Node root = YAML::Load(std::string(yaml));
-    if (!root.IsMap()) throw meta_fault(where, "is not a mapping");
-    DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
-    if (meta.type.empty()) throw meta_fault(where, "has no key 'type'");
-    if (meta.type == "ModelDirectory" && meta.model_spec.empty())
-      throw meta_fault(where, "has no key 'model'");
-    if (!meta.model_spec.empty() && !is_file_name(meta.model_spec))
-      throw meta_fault(where, "has the path '" + meta.model_spec + "' instead of a file name");
-    return meta;
-  } catch (const YAML::Exception& fault) {
-    throw meta_fault(where, std::string("is not valid YAML (") + fault.what() + ")");
-  }
+  const YAML::Node root = YAML::Load(std::string(yaml));
+  if (!root.IsMap()) throw meta_fault(where, "is not a mapping");
+  DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
+  if (meta.type.empty()) throw meta_fault(where, "has no key 'type'");
+  if (meta.type == "ModelDirectory" && meta.model_spec.empty())
+    throw meta_fault(where, "has no key 'model'");
+  if (!meta.model_spec.empty() && !is_file_name(meta.model_spec))
+    throw meta_fault(where, "has the path '" + meta.model_spec + "' instead of a file name");
+  return meta;
+} catch (const YAML::Exception& fault) {
+  throw meta_fault(where, std::string("is not valid YAML (") + fault.what() + ")");
 }
 
 DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
@@ -261,18 +258,16 @@ ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
 
 std::string format_model_spec(const ModelSpec& spec, std::string_view time_created) {
   const NetworkFamily& family = known_network(spec.model_name).family();
-  std::string yaml = "flavor:\n  name: ";
   const bool is_multi_label = spec.task == TaskKind::kMultiLabel;
-  yaml += is_multi_label ? kMultiLabelFlavor : kFlavor;
-  yaml += "\n  serialization_method: state_dict\n";
-  yaml += "model_file: " + yaml_text(spec.model_file) + '\n';
-  yaml += "time_created: " + yaml_text(time_created) + '\n';
   const bool is_own = family.designer_module.empty();
-  yaml += "flavor_extras:\n  module: " + std::string(is_own ? kOwnModule : kModulePrefix);
-  yaml += std::string(family.designer_module) + "\n  class: " + std::string(family.name);
-  yaml += "\n  is_cuda: false\n  init_params:\n";
-  yaml += "    model_name: " + yaml_text(spec.model_name) + '\n';
-  yaml += "    pretrained: " + yaml_bool(spec.pretrained) + '\n';
+  std::string yaml =
+      "flavor:\n  name: " + std::string(is_multi_label ? kMultiLabelFlavor : kFlavor) +
+      "\n  serialization_method: state_dict\nmodel_file: " + yaml_text(spec.model_file) +
+      "\ntime_created: " + yaml_text(time_created) +
+      "\nflavor_extras:\n  module: " + std::string(is_own ? kOwnModule : kModulePrefix) +
+      std::string(family.designer_module) + "\n  class: " + std::string(family.name) +
+      "\n  is_cuda: false\n  init_params:\n    model_name: " + yaml_text(spec.model_name) +
+      "\n    pretrained: " + yaml_bool(spec.pretrained) + '\n';
   for (const Switch& known : kSwitches)
     if (family.allows(known.key))
       yaml += "    " + std::string(known.key) + ": " + yaml_bool(spec.*known.value) + '\n';
@@ -280,14 +275,12 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
   yaml +=
       is_multi_label ? "task_type: MultiLabelClassification\n" : "task_type: MultiClassification\n";
   if (spec.num_classes) yaml += "label_map_file: index_to_label.csv\n";
-  if (spec.normalization) {
+  if (spec.normalization)
     yaml +=
         "inputs:\n- name: image\n  pre_processor:\n"
         "    module: azureml.designer.core.model.model_spec.builtin_model_meta.pre_processor\n"
-        "    class: ImageNormalizer\n    init_params:\n      mean:\n";
-    yaml +=
+        "    class: ImageNormalizer\n    init_params:\n      mean:\n" +
         yaml_list(spec.normalization->mean) + "      std:\n" + yaml_list(spec.normalization->std);
-  }
   return yaml;
 }
 
@@ -338,6 +331,12 @@ class JsonFile {
     return root_[key];
   }
 
+  bool bool_at(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_boolean()) refuse(key, "true or false");
+    return value.get<bool>();
+  }
+
   const Json& root() const { return root_; }
 
   [[noreturn]] void refuse_version(const std::string& supported) const {
@@ -369,9 +368,7 @@ void read_resizing(const JsonFile& file, Preprocessing& result) {
     if (result.resize_short_side < std::max(result.height, result.width))
       file.refuse("resize_short_side", "null or pixels of at least the input size");
   }
-  const Json& keep = file.at("keep_exact_size");
-  if (!keep.is_boolean()) file.refuse("keep_exact_size", "true or false");
-  result.keep_exact_size = keep.get<bool>();
+  result.keep_exact_size = file.bool_at("keep_exact_size");
   if (!result.keep_exact_size && side.is_null())
     file.refuse("keep_exact_size", "true if nothing is resized");
 }
@@ -379,14 +376,12 @@ void read_resizing(const JsonFile& file, Preprocessing& result) {
 std::array<double, 3> channels(const JsonFile& file, const char* key, double least,
                                const std::string& due) {
   const Json& list = file.at(key);
-  std::array<double, 3> values{};
-  bool right = list.is_array() && list.size() == values.size();
-  for (std::size_t i = 0; right && i < values.size(); ++i) {
-    if (list[i].is_number()) values[i] = list[i].get<double>();
-    right = list[i].is_number() && values[i] >= least && values[i] <= kMaxDivisor;
-  }
-  if (!right) file.refuse(key, "three numbers " + due);
-  return values;
+  const auto is_due = [least](const Json& value) {
+    return value.is_number() && value.get<double>() >= least && value.get<double>() <= kMaxDivisor;
+  };
+  if (!list.is_array() || list.size() != 3 || !std::all_of(list.begin(), list.end(), is_due))
+    file.refuse(key, "three numbers " + due);
+  return list.get<std::array<double, 3>>();
 }
 
 void read_fit(const JsonFile& file, Preprocessing& result) {
@@ -502,25 +497,20 @@ Calibration parse_calibration(std::string_view json, const std::string& where) {
   const Json& answers = file.at("answers");
   if (!answers.is_array()) file.refuse("answers", "a list");
   calibration.answers = parse_answers(file, "answers", answers);
-  if (file.root().contains(kOutOfFold)) {
-    const Json& out_of_fold = file.at(kOutOfFold);
-    if (!out_of_fold.is_boolean()) file.refuse(kOutOfFold, "true or false");
-    calibration.out_of_fold = out_of_fold.get<bool>();
-  }
+  if (file.root().contains(kOutOfFold)) calibration.out_of_fold = file.bool_at(kOutOfFold);
   return calibration;
 }
 
 std::string format_calibration(const Calibration& calibration) {
-  if (!calibration.labels.empty()) {
-    nlohmann::ordered_json json = {{"version", kVersionOfLabels}, {"classes", Json::array()}};
-    for (const LabelCalibration& label : calibration.labels)
-      json["classes"].push_back({label.temperature, label.threshold, answers_json(label.answers)});
-    return json.dump() + "\n";
+  const bool is_of_labels = !calibration.labels.empty();
+  nlohmann::ordered_json json = {{"version", is_of_labels ? kVersionOfLabels : kVersion}};
+  for (const LabelCalibration& label : calibration.labels)
+    json["classes"].push_back({label.temperature, label.threshold, answers_json(label.answers)});
+  if (!is_of_labels) {
+    json["temperature"] = calibration.temperature;
+    json["answers"] = answers_json(calibration.answers);
+    if (calibration.out_of_fold) json[kOutOfFold] = true;
   }
-  nlohmann::ordered_json json = {{"version", kVersion},
-                                 {"temperature", calibration.temperature},
-                                 {"answers", answers_json(calibration.answers)}};
-  if (calibration.out_of_fold) json[kOutOfFold] = true;
   return json.dump() + "\n";
 }
 

@@ -72,15 +72,12 @@ void ZipWriter::add(std::string_view name, std::string_view bytes) {
   const std::size_t padding = (kAlignment - unpadded % kAlignment) % kAlignment;
   if (unpadded + padding + bytes.size() > UINT32_MAX - (1U << 24) || ++count_ > UINT16_MAX)
     throw InternalError("ZipWriter: more than 4 GiB or 65535 entries");
-  constexpr std::uint16_t kVersionNeeded = 20;
+  constexpr std::uint16_t kVersionNeeded = 20, kStored = 0, kMidnight = 0;
   constexpr std::uint16_t kUtf8Names = 1 << 11;
   constexpr std::uint16_t kFirstDay = 1 << 5 | 1;  // 1980-01-01, the earliest date in a zip
   std::string common;  // the fields shared by both headers: version needed … name length
-  append_little_endian<std::uint16_t>(common, kVersionNeeded);
-  append_little_endian<std::uint16_t>(common, kUtf8Names);
-  append_little_endian<std::uint16_t>(common, 0);  // stored
-  append_little_endian<std::uint16_t>(common, 0);
-  append_little_endian<std::uint16_t>(common, kFirstDay);
+  for (const std::uint16_t field : {kVersionNeeded, kUtf8Names, kStored, kMidnight, kFirstDay})
+    append_little_endian(common, field);
   append_little_endian<std::uint32_t>(common, checksum_of(bytes));
   append_little_endian<std::uint32_t>(common, static_cast<std::uint32_t>(bytes.size()));
   append_little_endian<std::uint32_t>(common, static_cast<std::uint32_t>(bytes.size()));
@@ -146,9 +143,7 @@ std::vector<std::int64_t> sizes_of(std::string_view name, const PickleValue& tup
 }
 
 Layout layout_of(std::string_view name, const PickleValue& tensor, std::uint64_t available) {
-  Layout layout;
-  layout.shape = sizes_of(name, *tensor.items[2]);
-  layout.strides = sizes_of(name, *tensor.items[3]);
+  Layout layout{sizes_of(name, *tensor.items[2]), sizes_of(name, *tensor.items[3])};
   if (layout.shape.size() != layout.strides.size() || layout.shape.size() > kMaxDimensions)
     fail(name, "has " + std::to_string(layout.shape.size()) + " dimensions and " +
                    std::to_string(layout.strides.size()) + " strides");
@@ -343,13 +338,12 @@ StateDict collect_tensors(const PickleValue& object, const StorageBytes& storage
     const PickleValue& storage = *tensor.items[0];
     const std::string_view bytes = storage_bytes(storage);
     const std::size_t width = byte_size(storage.dtype);
-    Layout layout = layout_of(key.text, tensor, bytes.size() / width);
+    const Layout layout = layout_of(key.text, tensor, bytes.size() / width);
     if (layout.count > max_bytes / width)
       fail(key.text, "makes the state dict larger than the file");
     max_bytes -= layout.count * width;
-    std::string row_major = row_major_bytes(layout, bytes, width);
-    state.push_back(
-        {std::string(key.text), storage.dtype, std::move(layout.shape), std::move(row_major)});
+    state.push_back({std::string(key.text), storage.dtype, layout.shape,
+                     row_major_bytes(layout, bytes, width)});
   }
   if (state.empty() && !dict.items.empty()) fail_without_tensors(dict);
   return state;
@@ -461,19 +455,14 @@ std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& sha
 // An OrderedDict of name -> torch._utils._rebuild_tensor_v2(storage, 0, shape, strides, False,
 // OrderedDict()).
 std::string pickle_of(const StateDict& state) {
+  using std::string_literals::operator""s;
   std::string out =
       "\x80\x02"
-      "ccollections\nOrderedDict\nq";
-  out += '\0';
-  out += ")R(";
+      "ccollections\nOrderedDict\nq\0)R("s;
   for (std::size_t i = 0; i < state.size(); ++i) {
     const StoredTensor& tensor = state[i];
     append_text(out, tensor.name);
-    if (i == 0)
-      out += "ctorch._utils\n_rebuild_tensor_v2\nq\x01";
-    else
-      out += "h\x01";
-    out += "((";
+    out += i == 0 ? "ctorch._utils\n_rebuild_tensor_v2\nq\x01((" : "h\x01((";
     append_text(out, "storage");
     out += "ctorch\n" + std::string(facts_of(tensor.dtype).storage) + '\n';
     append_text(out, std::to_string(i));
@@ -483,9 +472,7 @@ std::string pickle_of(const StateDict& state) {
     append_number(out, 0);
     append_tuple(out, tensor.shape);
     append_tuple(out, row_major_strides(tensor.shape));
-    out += "\x89h";
-    out += '\0';
-    out += ")RtR";
+    out += "\x89h\0)RtR"s;
   }
   return out += "u.";
 }
@@ -547,10 +534,9 @@ StateDict read_torch_zip(std::string_view bytes, StateDictParts& parts) {
     const auto count = static_cast<std::uint64_t>(storage.number);
     const std::size_t width = byte_size(storage.dtype);
     if (entry->bytes.size() % width != 0 || entry->bytes.size() / width != count)
-      throw FormatFault("its " + std::string(entry->name) + " has " +
-                        std::to_string(entry->bytes.size()) + " bytes where " +
-                        std::to_string(count) + " elements of " + std::to_string(width) +
-                        " bytes are declared");
+      throw FormatFault("its " + entry->name + " has " + std::to_string(entry->bytes.size()) +
+                        " bytes where " + std::to_string(count) + " elements of " +
+                        std::to_string(width) + " bytes are declared");
     return entry->bytes;
   };
   return collect_tensors(*document.root, storage_bytes, bytes.size() * kMaxTiedCopies, parts);

@@ -2,6 +2,7 @@
 // folders.
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -128,6 +129,13 @@ class ArchiveTree {
   std::size_t num_nodes_ = 0, spent_ = 0;
 };
 
+std::vector<std::string_view> names_of(const SampleTable& files) {
+  std::vector<std::string_view> names;
+  names.reserve(files.size());
+  for (const Sample& file : files) names.push_back(file.file_name);
+  return names;
+}
+
 // The names in an archive, as the folder that unpacking it gives would list them: without what is
 // never data, and with links followed.
 class Members {
@@ -166,10 +174,8 @@ class Members {
       for (std::size_t i = 0; i < table->size(); ++i)
         tree_.add(table->file_name(i), *table->member(i));
     for (const ArchiveTree::Link& link : links_) tree_.add(link);
-    const auto is_label = [](const auto& file) { return is_label_file(file.name); };
-    has_label_files_ = std::ranges::any_of(links_, is_label);
-    for (const Sample& file : listing_.others)
-      has_label_files_ = has_label_files_ || is_label_file(file.file_name);
+    has_label_files_ = std::ranges::any_of(links_, is_label_file, &ArchiveTree::Link::name) ||
+                       std::ranges::any_of(names_of(listing_.others), is_label_file);
     for (const ArchiveTree::Link& link : links_) {
       if (has_part_that_is_never_data(link.name)) continue;
       if (const ArchiveTree::Node& node = tree_.node_of(link.name); node.link == &link)
@@ -224,9 +230,7 @@ class Members {
   void remove_repeats(SampleTable& table) {
     std::vector<std::uint32_t> order(table.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return table.file_name(a) < table.file_name(b);
-    });
+    std::ranges::stable_sort(order, {}, [&](std::uint32_t i) { return table.file_name(i); });
     std::vector<bool> keep(table.size(), true);
     for (std::size_t i = 1; i < order.size(); ++i) {
       const std::string_view name = table.file_name(order[i]);
@@ -247,13 +251,6 @@ class Members {
   std::vector<const ArchiveTree::Node*> inside_;  // the folders that are being followed
   std::set<const ArchiveTree::Node*> entered_;
 };
-
-std::vector<std::string_view> names_of(const SampleTable& files) {
-  std::vector<std::string_view> names;
-  names.reserve(files.size());
-  for (const Sample& file : files) names.push_back(file.file_name);
-  return names;
-}
 
 std::string_view folder_of(std::string_view name) {
   return name.substr(0, name.rfind('/') + 1);
@@ -293,10 +290,6 @@ void label_images(const DatasetContext& context, const std::string& archive, Lis
            std::all_of(images.begin(), images.end(),
                        [&](const Sample& image) { return image.file_name.starts_with(folder); });
   };
-  // As shards have it, or any text.
-  const auto is_of_one_image = [](std::string_view name) {
-    return has_extension(name, ".json") || has_extension(name, ".txt");
-  };
   const SampleTable others = std::exchange(listing.others, {});
   LabelFiles labels;
   std::string text;
@@ -312,7 +305,8 @@ void label_images(const DatasetContext& context, const std::string& archive, Lis
         listing.classes = class_lines(
             text, quoted_path(path_of_archive(context, archive)) + ", " + quoted_beginning(name),
             context);
-      } else if (is_label_list(name) && !is_of_one_image(name)) {
+      } else if (is_label_list(name) && !has_extension(name, ".json") &&
+                 !has_extension(name, ".txt")) {  // of one image, as shards have it, or any text
         listing.left_out.add(LeftOut::Reason::kListInside, std::string(name));
       } else {
         listing.left_out.add_file(name);
@@ -497,24 +491,20 @@ void label_by_files(const LabelFiles& labels, Listing& listing) {
 }
 
 Listing list_open_archive(ImageArchive archive, bool may_go_on) {
-  constexpr std::size_t kMaxTargetBytes = kMaxPathBytes + 1;
   if (archive.file.size() == 0) throw ArchiveFault("it is empty");
   Listing listing;
   const OpenFile& file = listing.set.archives.emplace_back(std::move(archive)).file;
   Members members(listing);
-  const MemberVisit visit = [&](std::string_view name, const ArchiveMember& member) {
-    members.add(name, member);
-  };
+  const MemberVisit visit = std::bind_front(&Members::add, &members);
   const std::string first = file.bytes_at(0, 4);
   if (first == "PK\x03\x04" || first == "PK\x05\x06") {
     std::string target;
     list_zip(file, visit, [&](std::string_view name, const ArchiveMember& member) {
-      read_member(file, member, kMaxTargetBytes, target);
+      read_member(file, member, kMaxPathBytes + 1, target);
       members.add_link({.name = name, .target = target});
     });
   } else if (is_tar(file)) {
-    list_tar(
-        file, visit, [&](const ArchiveLink& link) { members.add_link(link); }, may_go_on);
+    list_tar(file, visit, std::bind_front(&Members::add_link, &members), may_go_on);
   } else {
     throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
   }

@@ -84,12 +84,9 @@ class WalkedFolders {
     const fs::path real = fs::canonical(inner, fault);
     if (fault) return Reason::kBrokenLink;
     if (real != inner && is_inside(folder, real)) return Reason::kLoop;
-    const auto has_own_name = [&] {
-      return is_inside(real, root_) &&
-             !has_part_that_is_never_data(real.lexically_relative(root_).native());
-    };
-    if ((real != inner && has_own_name()) || !entered_.insert(real).second)
-      return Reason::kRepeatedLink;
+    const bool has_own_name = real != inner && is_inside(real, root_) &&
+                              !has_part_that_is_never_data(real.lexically_relative(root_).native());
+    if (has_own_name || !entered_.insert(real).second) return Reason::kRepeatedLink;
     return {};
   }
 

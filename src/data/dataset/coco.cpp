@@ -33,21 +33,21 @@ struct CocoFile {
 class CocoReader {
  public:
   CocoReader(const CocoFile& coco, const ListedFiles& files, const DatasetContext& context)
-      : coco_(coco), file_(coco.name), files_(files), context_(context) {}
+      : coco_(coco), files_(files), context_(context) {}
 
   Listing read() {
     set_.kind = Dataset::Kind::kCoco;
     check_task(coco_.first_annotation);
     for_each("images", [&](const json& image) { read_image(image); });
-    set_.add_note(
-        note_of_repeated(num_repeated_, file_ + ": ", "entry of 'images'", "entries of 'images'"));
+    set_.add_note(note_of_repeated(num_repeated_, coco_.name + ": ", "entry of 'images'",
+                                   "entries of 'images'"));
     read_categories();
     for_each("annotations", [&](const json& annotation) { read_annotation(annotation); });
     LabelSets sets;
     for (std::size_t i = 0; takes_regions_ && i < set_.samples.size(); ++i)
       set_.samples.set_label(i, sets.label_of(std::move(classes_[i])));
     set_.labels.sets = sets.sets();
-    find_listed_images(set_, files_, {}, file_, context_);
+    find_listed_images(set_, files_, {}, coco_.name, context_);
     return {.set = std::move(set_)};
   }
 
@@ -66,7 +66,7 @@ class CocoReader {
 
   // About the entry that is being visited.
   [[noreturn]] void fail(const std::string& what) const {
-    context_.fail(file_ + ", " + list_ + " entry " + std::to_string(position_) + ": " + what +
+    context_.fail(coco_.name + ", " + list_ + " entry " + std::to_string(position_) + ": " + what +
                   ". Fix the file.");
   }
 
@@ -93,23 +93,18 @@ class CocoReader {
       return pixels > 0 && pixels <= INT32_MAX ? static_cast<int>(pixels) : 0;
     };
     const ImageSize size{.height = side("height"), .width = side("width")};
-    return size.height > 0 && size.width > 0 && is_plausible(size) ? std::optional(size)
-                                                                   : std::nullopt;
+    return is_plausible(size) ? std::optional(size) : std::nullopt;
   }
 
   void read_image(const json& image) {
-    Sample item;
-    item.id = integer(image, "id");
+    const std::int64_t id = integer(image, "id");
     const std::string name =
         meant_name(text(image, "file_name"), [&](auto& one) { return files_.holds(one); });
-    item.file_name = name;
-    item.size = size_of(image);
-    const std::string fault = fault_of_relative_path(item.file_name);
-    if (!fault.empty()) fail(fault);
-    const auto [earlier, is_new] =
-        items_by_name_.emplace(normal_name(item.file_name), set_.samples.size());
-    if (!items_by_id_.emplace(item.id, earlier->second).second)
-      fail("the id " + std::to_string(item.id) + " appears twice");
+    const Sample item{.file_name = name, .id = id, .size = size_of(image)};
+    if (const std::string fault = fault_of_relative_path(name); !fault.empty()) fail(fault);
+    const auto [earlier, is_new] = items_by_name_.emplace(normal_name(name), set_.samples.size());
+    if (!items_by_id_.emplace(id, earlier->second).second)
+      fail("the id " + std::to_string(id) + " appears twice");
     if (is_new)
       set_.samples.push_back(item);
     else
@@ -127,11 +122,11 @@ class CocoReader {
         fail("its id or its name is a duplicate");
     });
     if (names.empty())
-      context_.fail(file_ +
+      context_.fail(coco_.name +
                     " has no list \"categories\". Add it, with an id and a name for each class.");
     set_.classes.resize(names_by_id_.rbegin()->first + 1);
     for (const auto& [id, name] : names_by_id_) set_.classes[id] = name;
-    set_.add_note(name_unused_ids(set_.classes, file_));
+    set_.add_note(name_unused_ids(set_.classes, coco_.name));
   }
 
   void check_task(const json& annotation) {
@@ -145,7 +140,7 @@ class CocoReader {
       if (!annotation.contains(key)) continue;
       // What is somewhere in an image is in it.
       if (takes_regions_ && annotation.contains("category_id")) continue;
-      context_.fail(file_ + " contains annotations for " + task + " (\"" + key +
+      context_.fail(coco_.name + " contains annotations for " + task + " (\"" + key +
                     "\"), which cannot be used to train a classifier. Give a COCO file for "
                     "classification, with an image_id and a category_id per annotation.");
     }
@@ -172,7 +167,6 @@ class CocoReader {
   }
 
   const CocoFile& coco_;
-  const std::string& file_;
   const ListedFiles& files_;
   const DatasetContext& context_;
   std::string list_;

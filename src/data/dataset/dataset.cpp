@@ -112,9 +112,8 @@ Sample SampleTable::operator[](std::size_t i) const {
 
 void SampleTable::push_back(const Sample& item, const ArchiveMember* member) {
   const auto number = static_cast<std::int64_t>(size());
-  if (item.id != number && ids_.empty()) {
+  if (item.id != number && ids_.empty())
     for (std::int64_t i = 0; i < number; ++i) ids_.push_back(i);
-  }
   if (item.id != number || !ids_.empty()) ids_.push_back(item.id);
   const auto keep = [&](auto& column, auto value, decltype(value) usual) {
     if (value == usual && column.empty()) return;
@@ -188,8 +187,7 @@ SampleTable SampleTable::only(const std::vector<bool>& keep) const {
 
 void SampleTable::remove_unlabeled() {
   std::vector<bool> keep(size());
-  std::transform(labels_.begin(), labels_.end(), keep.begin(),
-                 [](int label) { return label >= 0; });
+  for (std::size_t i = 0; i < size(); ++i) keep[i] = labels_[i] >= 0;
   if (std::ranges::count(keep, false) > 0) *this = only(keep);
 }
 
@@ -217,12 +215,12 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
   const auto fits = [&](const auto&... column) {
     return ((column.empty() || column.size() == count) && ...);
   };
-  bool good =
+  const bool good =
       samples.ends_.size() == count && samples.sizes_.size() == count &&
       fits(samples.ids_, samples.members_, samples.groups_, samples.weights_, samples.sets_) &&
       std::ranges::all_of(samples.sets_, [](ListedSet set) { return set <= ListedSet::kTest; }) &&
+      std::ranges::is_sorted(samples.ends_) &&
       (count == 0 ? 0 : samples.ends_.back()) == samples.names_.size();
-  for (std::size_t i = 1; good && i < count; ++i) good = samples.ends_[i - 1] <= samples.ends_[i];
   if (!good) throw InternalError("the image list is inconsistent");
   return samples;
 }
@@ -273,17 +271,13 @@ Dataset read_of_any_kind(const DatasetContext& context) {
 }
 
 void open_archives(Dataset& set) {
-  for (ImageArchive& archive : set.archives) {
-    if (archive.file.is_open()) continue;
-    if (set.kind == Dataset::Kind::kLabelList) {
-      archive.file = images_in_parquet({.root = set.root, .name = set.name}, archive.name);
-      continue;
-    }
-    const bool has_records = set.kind == Dataset::Kind::kRecords;
-    archive.file = open_packed({.root = set.root, .name = set.name, .contents = set.contents},
-                               archive.name, has_records ? kRecordFileKind : kArchiveKind)
-                       .file;
-  }
+  const DatasetContext context{.root = set.root, .name = set.name, .contents = set.contents};
+  const char* kind = set.kind == Dataset::Kind::kRecords ? kRecordFileKind : kArchiveKind;
+  for (ImageArchive& archive : set.archives)
+    if (!archive.file.is_open())
+      archive.file = set.kind == Dataset::Kind::kLabelList
+                         ? images_in_parquet(context, archive.name)
+                         : open_packed(context, archive.name, kind).file;
 }
 
 void share_archives(const Dataset& from, Dataset& to) {

@@ -322,17 +322,8 @@ void read_source(const DatasetContext& context, Dataset& set) {
 void fail_archive(const DatasetContext& context, const std::string& archive, const char* kind) {
   const std::string shown =
       std::string("the ") + kind + " '" + path_of_archive(context, archive).string() + "' ";
-  const auto unusable = [&](const std::exception& fault) {
-    return shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.";
-  };
   try {
     throw;
-  } catch (const ArchiveFault& fault) {
-    context.fail(unusable(fault));
-  } catch (const LabelFault& fault) {
-    context.fail(unusable(fault));
-  } catch (const ImageFault& fault) {
-    context.fail(unusable(fault));
   } catch (const SpoolFault& fault) {
     context.fail(shown + "is compressed, but the folder for temporary files cannot hold it: " +
                      fault.what() +
@@ -342,6 +333,8 @@ void fail_archive(const DatasetContext& context, const std::string& archive, con
   } catch (const std::system_error& fault) {
     context.fail(shown + "cannot be read: " + fault.code().message() +
                  ". Check the file and its permissions.");
+  } catch (const std::runtime_error& fault) {  // of the archive, a label, an image or a record
+    context.fail(shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.");
   }
 }
 

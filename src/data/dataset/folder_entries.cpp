@@ -75,10 +75,7 @@ FolderEntries::FolderEntries(const fs::path& folder) {
   };
   const std::unique_ptr<DIR, Close> open(::opendir(folder.c_str()));
   if (!open) fail(folder, errno);
-  while (true) {
-    errno = 0;
-    const dirent* entry = ::readdir(open.get());
-    if (entry == nullptr) break;
+  for (errno = 0; const dirent* entry = ::readdir(open.get()); errno = 0) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
     names_.insert(names_.end(), name.begin(), name.end());

@@ -145,9 +145,9 @@ void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t 
     throw ImageFault(fault.what());
   }
   if (member.packing == Packing::kDeflated) inflate_bytes(packed, member.size, buffer);
-  const uLong checksum =
-      crc32_z(0, reinterpret_cast<const unsigned char*>(buffer.data()), buffer.size());
-  if (checksum != member.checksum) throw ImageFault("its zip checksum is wrong");
+  const auto* bytes = reinterpret_cast<const Bytef*>(buffer.data());
+  if (crc32_z(0, bytes, buffer.size()) != member.checksum)
+    throw ImageFault("its zip checksum is wrong");
 }
 
 std::optional<std::uint64_t> stored_bytes(const Dataset& set, std::size_t i) {

@@ -140,8 +140,8 @@ class LineReader {
     const json* path = member_of(*info, "file_name");
     if (path == nullptr) fault("has no \"file_name\"");
     item.file_name = text_of(*path, "\"file_name\"");
-    const std::string path_fault = fault_of_relative_path(item.file_name);
-    if (!path_fault.empty()) fault(path_fault);
+    if (const std::string clause = fault_of_relative_path(item.file_name); !clause.empty())
+      fault(clause);
     const json* width = member_of(*info, "width");
     const json* height = member_of(*info, "height");
     if (width == nullptr || height == nullptr) return;
@@ -157,8 +157,7 @@ class LineReader {
   }
 
   void read_label(const json& row, Sample& item) const {
-    if (schema_.label_key.empty()) return;
-    const json* label = member_of(row, schema_.label_key);
+    const json* label = schema_.label_key.empty() ? nullptr : member_of(row, schema_.label_key);
     if (label == nullptr) return;
     const std::string& name = text_of(*label, "\"" + schema_.label_key + "\"");
     if (name.empty()) return;
@@ -264,8 +263,7 @@ Entries read_meta(const DatasetContext& context, const ListedFiles& files) {
 
 // The entries of `_meta.yaml`, or their defaults.
 Entries directory_entries(const DatasetContext& context, const ListedFiles& files) {
-  Entries entries;
-  if (files.holds(kMetaName)) entries = read_meta(context, files);
+  Entries entries = files.holds(kMetaName) ? read_meta(context, files) : Entries();
   entries.insert({{"type", "ImageDirectory"},
                   {"image_list", std::string(kListName)},
                   {"schema", std::string(kSchemaName)},
@@ -326,31 +324,28 @@ std::string meta_text() {
 }
 
 std::string schema_text(const std::vector<std::string>& classes) {
-  const auto type = [](const char* name) -> Json {
-    return {{"typeName", name}, {"isNullable", false}};
+  const auto column = [](const char* name, const char* type, bool is_feature,
+                         const char* element) -> Json {
+    return {{"name", name},
+            {"type", type},
+            {"isFeature", is_feature},
+            {"elementType", {{"typeName", element}, {"isNullable", false}}}};
   };
   Json columns = Json::array();
-  columns.push_back({{"name", "image"},
-                     {"type", "Bytes"},
-                     {"isFeature", true},
-                     {"elementType", type("bytes")},
-                     {"properties", {{"mime_type", "image/png"}, {"image_ref", "image_info"}}}});
-  columns.push_back(
-      {{"name", "id"}, {"type", "Numeric"}, {"isFeature", false}, {"elementType", type("int64")}});
+  columns.push_back(column("image", "Bytes", true, "bytes"));
+  columns.back()["properties"] = {{"mime_type", "image/png"}, {"image_ref", "image_info"}};
+  columns.push_back(column("id", "Numeric", false, "int64"));
   Json categories = Json::array();
   std::map<std::string_view, int> counts;
   for (const std::string& name : classes) ++counts[name];
   for (std::size_t id = 0; id < classes.size(); ++id)
     if (counts[classes[id]] == 1)  // ids without a class share a name, which readers know
       categories.push_back({{"id", id}, {"name", classes[id]}});
-  if (!classes.empty())
-    columns.push_back(
-        {{"name", "category"},
-         {"type", "String"},
-         {"isFeature", false},
-         {"elementType", type("str")},
-         {"properties",
-          {{"annotation_type", "COCO_classification"}, {"categories", std::move(categories)}}}});
+  if (!classes.empty()) {
+    columns.push_back(column("category", "String", false, "str"));
+    columns.back()["properties"] = {{"annotation_type", "COCO_classification"},
+                                    {"categories", std::move(categories)}};
+  }
   const Json schema = {{"columnAttributes", std::move(columns)}};
   return schema.dump(2, ' ', /*ensure_ascii=*/true);
 }
@@ -503,12 +498,12 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
   }
   std::vector<std::string> named;
   for (const auto& [i, fault] : faults)
-    if (named.size() < kMostNamed)
+    if (named.size() <= kMostNamed)  // one more than are shown
       named.push_back("'" + std::string(set.samples.file_name(i)) + "' " + fault +
                       (lines.empty() ? "" : " (line " + std::to_string(lines[i]) + ")"));
   context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, but " +
-               std::to_string(faults.size()) + " of them cannot be used: " + joined(named, ", ") +
-               (faults.size() > kMostNamed ? ", …" : "") +
+               std::to_string(faults.size()) +
+               " of them cannot be used: " + few_of(std::move(named)) +
                ". Restore the files, or remove their lines from the list.");
 }
 

@@ -45,15 +45,12 @@ Dataset read_every_image(const fs::path& path, const std::string& name,
 Dataset read_image_files(const std::vector<std::string>& paths, const std::string& name) {
   Dataset set = unlabeled_files("", name);
   for (const std::string& path : paths) {
-    std::error_code fault;
-    const fs::file_status status = fs::status(path, fault);
-    if (!fs::is_regular_file(status) || is_dataset_file(path))
-      throw Error(ErrorCode::kInvalidDataset,
-                  name + " " + quoted_path(path) +
-                      (fs::exists(status)
-                           ? ": of several paths each must be an image file. Give "
-                             "it alone."
-                           : ": it does not exist. Check the path." + did_you_mean_path(path)));
+    if (!is_file(path) || is_dataset_file(path))
+      throw Error(
+          ErrorCode::kInvalidDataset,
+          name + " " + quoted_path(path) +
+              (is_there(path) ? ": of several paths each must be an image file. Give it alone."
+                              : ": it does not exist. Check the path." + did_you_mean_path(path)));
     set.samples.add(path);
   }
   return set;
@@ -68,10 +65,9 @@ TaskKind task_of_labels(TaskKind task, const std::vector<std::string>& classes) 
 TrueLabels::TrueLabels(const Dataset& set, const std::vector<std::string>& classes) : set_(set) {
   for (const std::string& name : set.classes)
     is_known_.push_back(std::ranges::count(classes, name) > 0);
-  const bool any_known = std::ranges::count(is_known_, true) > 0;
   using Kind = Dataset::Kind;
   const bool by_folder = set.kind == Kind::kClassFolders || set.kind == Kind::kArchives;
-  any_ = any_known || (set.labeled() && !by_folder);
+  any_ = std::ranges::count(is_known_, true) > 0 || (set.labeled() && !by_folder);
 }
 
 std::string TrueLabels::of(std::size_t i) const {

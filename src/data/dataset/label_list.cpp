@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <functional>
 #include <system_error>
 #include <unordered_set>
 
@@ -93,18 +93,10 @@ void shorten_to_common(std::string_view path, std::string& folder) {
   while (!path.starts_with(folder)) folder.resize(folder.rfind('/', folder.size() - 2) + 1);
 }
 
-std::string too_many(std::size_t count) {
-  return count > kMostNamed ? "; and " + std::to_string(count - kMostNamed) + " more" : "";
-}
-
-// "20 images of the set test"; empty if there are none.
-std::string in_words(const std::array<std::size_t, 4>& counts) {
-  std::vector<std::string> parts;
-  for (std::size_t set = 1; set < counts.size(); ++set)
-    if (counts[set] > 0)
-      parts.push_back(plural(static_cast<long long>(counts[set]), "image", "images") +
-                      " of the set " + std::string(set_name(static_cast<ListedSet>(set))));
-  return joined(parts, ", ");
+// The first faults of `count`, and how many there are beside them.
+std::string faults_text(const std::vector<std::string>& faults, std::size_t count) {
+  return joined(faults, "; ") +
+         (count > kMostNamed ? "; and " + std::to_string(count - kMostNamed) + " more" : "");
 }
 
 }  // namespace
@@ -119,6 +111,8 @@ ListRows::ListRows(const DatasetContext& a_context)
     else
       prefixes_.emplace_back(plain_url(prefix), absolute_folder(folder));
   }
+  // The longest one that a path has decides.
+  std::ranges::stable_sort(prefixes_, std::greater(), [](auto& pair) { return pair.first.size(); });
   root_ = root.empty() ? "." : root.string();
   absolute_root_ = absolute_folder(root_);
 }
@@ -208,50 +202,43 @@ std::string ListRows::absolute(std::string_view name) const {
 
 // The image's name. Empty if its prefix has no folder.
 std::optional<std::string> ListRows::name_of(const ListedRow& row, bool is_wanted) {
-  std::string_view path = row[ListField::kPath];
+  const std::string& path = row[ListField::kPath];
   const bool is_inside = row.member != nullptr;
   if (!set.samples.empty() && is_inside != (set.samples.member(0) != nullptr))
     throw RowFault("some images of the list are in it, and others are files");
   if (is_inside)  // the number is the same whatever rows are left out
-    return formatted("%09d", row.line - 1) + std::string(path);
+    return formatted("%09d", row.line - 1) + path;
   if (path.empty()) throw RowFault("names no image");
   if (path.size() > kMaxPathBytes) throw RowFault("has a path longer than 4096 bytes");
   if (path.find('\0') != path.npos) throw RowFault("has a path with a zero byte");
-  const auto is_named = [&](const std::string& name) {
-    return is_there(fs::path(absolute_root_) / name);
+  const auto is_named = [&](const std::string& file) {
+    return is_there(fs::path(absolute_root_) / file);
   };
-  const std::string plain = meant_name(plain_url(path), is_named);
-  path = plain;
-  const std::pair<std::string, std::string>* best = nullptr;
-  for (const auto& prefix : prefixes_)
-    if (path.starts_with(prefix.first) &&
-        (best == nullptr || prefix.first.size() > best->first.size()))
-      best = &prefix;
-  std::string mapped;
-  if (best != nullptr) {
-    mapped = meant_name(best->second + std::string(path.substr(best->first.size())), is_named);
-    path = mapped;
-  } else if (path.starts_with("file:///")) {
-    path.remove_prefix(std::string_view("file://").size());
-  } else if (path.find("://") != path.npos) {
+  std::string name = meant_name(plain_url(path), is_named);
+  const auto mapped = std::ranges::find_if(
+      prefixes_, [&](const auto& pair) { return name.starts_with(pair.first); });
+  if (mapped != prefixes_.end()) {
+    name = meant_name(mapped->second + name.substr(mapped->first.size()), is_named);
+  } else if (name.starts_with("file:///")) {
+    name.erase(0, std::string_view("file://").size());
+  } else if (name.find("://") != name.npos) {
     if (!is_wanted) return {};
-    const std::string prefix = prefix_of(path);
+    const std::string prefix = prefix_of(name);
     if (unmapped_.contains(prefix) || unmapped_.size() < kMostNamed)
       ++unmapped_[prefix];
     else
       fault(row.line, "has the prefix '" + prefix + "'");
     return {};
   }
-  if (path.front() != '/' && path.find("/.") == path.npos && !path.starts_with('.') &&
-      path.find("//") == path.npos && !path.ends_with('/'))
-    return std::string(path);
-  const std::string given = absolute(path), whole = normal_path(given);
-  if (whole.ends_with('/')) throw RowFault("'" + std::string(path) + "' is a folder");
+  if (name.front() != '/' && name.find("/.") == name.npos && !name.starts_with('.') &&
+      name.find("//") == name.npos && !name.ends_with('/'))
+    return name;
+  const std::string given = absolute(name), whole = normal_path(given);
+  if (whole.ends_with('/')) throw RowFault("'" + name + "' is a folder");
   const std::string folder = given.substr(0, given.rfind('/') + 1);
   if (std::error_code fault; folder.find("/../") != folder.npos && folder != plain_folder_) {
     if (fs::weakly_canonical(folder, fault) != fs::weakly_canonical(normal_path(folder), fault))
-      throw RowFault("'" + std::string(path) +
-                     "' leads through a link and back: write it without '..'");
+      throw RowFault("'" + name + "' leads through a link and back: write it without '..'");
     plain_folder_ = folder;
   }
   if (whole.starts_with(absolute_root_)) return whole.substr(absolute_root_.size());
@@ -343,7 +330,7 @@ void ListRows::refuse_faults() const {
         "--list-root '" + prefix + "=FOLDER/'.");
   if (num_faults_ > 0)
     sentences.push_back(plural(static_cast<long long>(num_faults_), "fault", "faults") + ": " +
-                        joined(faults_, "; ") + too_many(num_faults_) + ". Correct the list.");
+                        faults_text(faults_, num_faults_) + ". Correct the list.");
   if (!sentences.empty()) context.fail(joined(sentences, " "));
 }
 
@@ -428,14 +415,11 @@ void ListRows::find_files() {
   const DatasetContext folder{.root = set.folder, .name = context.name};
   const ListFaults missing = ListedFiles(folder).find_images(set);
   if (missing.empty()) return;
-  std::vector<std::string> named;
   for (const auto& [i, why] : missing)
-    if (named.size() < kMostNamed)
-      named.push_back(std::string(unit) + " " + std::to_string(lines_[i]) + ": '" +
-                      std::string(set.samples.file_name(i)) + "' " + why);
+    fault(lines_[i], "'" + std::string(set.samples.file_name(i)) + "' " + why);
   context.fail(plural(static_cast<long long>(missing.size()), "image", "images") + " of " +
                std::to_string(set.samples.size()) + " cannot be used, in '" + set.folder +
-               "': " + joined(named, "; ") + too_many(missing.size()) +
+               "': " + faults_text(faults_, num_faults_) +
                (has_image_extension(set.samples.file_name(missing.begin()->first))
                     ? ""
                     : ". The names have no extension of images: add it, such as .jpg") +
@@ -446,9 +430,8 @@ void ListRows::find_files() {
 // Where no column has labels: those of 0 and 1 say which classes an image has.
 void ListRows::label_by_flags() {
   if (!labels_.empty()) return;
-  const auto columns_of_flags = other_columns.flags();
   std::vector<int> ids;
-  for (const auto& [column, is_class] : columns_of_flags) {
+  for (const auto& [column, is_class] : other_columns.flags()) {
     ids.push_back(is_class ? static_cast<int>(labels_.size()) : -1);
     if (is_class) labels_.push_back(column);
   }
@@ -476,14 +459,12 @@ void ListRows::add_labels() {
   const auto is_whole = [](const std::string& label) {
     return label.ends_with(".0") && is_class_number(label.substr(0, label.size() - 2));
   };
-  const bool is_given = !context.records.classes_file.empty();
   const bool has_class_label = set.found.named_by.starts_with("ClassLabel");
   const std::vector<std::string> own = set.found.names;
-  if (is_given) read_given_names(context, set.found);
+  if (!context.records.classes_file.empty()) read_given_names(context, set.found);
   const std::unordered_set<std::string> names(set.found.names.begin(), set.found.names.end());
-  const auto is_name = [&](const std::string& label) { return names.contains(label); };
   if (own.empty() && !labels_.empty() && std::ranges::all_of(labels_, is_whole) &&
-      std::ranges::none_of(labels_, is_name)) {
+      std::ranges::none_of(labels_, [&](auto& label) { return names.contains(label); })) {
     for (std::string& label : labels_) label.resize(label.size() - 2);
     set.notes.emplace_back("labels such as '0.0' and '1.0' are read as 0 and 1");
   }
@@ -512,7 +493,12 @@ Listing ListRows::take() {
   label_by_flags();
   const std::vector<bool> is_first = first_of_each();
   refuse_faults();
-  const std::string others = in_words(num_left_out_);
+  std::vector<std::string> parts;
+  for (std::size_t of = 1; of < num_left_out_.size(); ++of)
+    if (num_left_out_[of] > 0)
+      parts.push_back(plural(static_cast<long long>(num_left_out_[of]), "image", "images") +
+                      " of the set " + std::string(set_name(static_cast<ListedSet>(of))));
+  const std::string others = joined(parts, ", ");
   if (set.samples.empty())
     context.fail(others.empty()
                      ? "it names no image."
@@ -546,31 +532,24 @@ Listing ListRows::take() {
 
 namespace {
 
-struct ListFormat {
-  std::vector<const char*> extensions;
-  void (*read)(ListRows& rows);
-};
+using ListReader = void (*)(ListRows& rows);
 
 // nullptr: no list, by its name.
-const ListFormat* format_of(const fs::path& file) {
-  static const std::array<ListFormat, 5> kFormats = {{
-      {{".csv", ".tsv"}, read_table},
-      {{".txt"}, read_plain_list},
-      {{".lst"}, read_mxnet_list},
-      {{".json", ".jsonl", ".ndjson", ".manifest"}, read_json_list},
-      {{".parquet"}, read_parquet_list},
-  }};
+ListReader reader_of(const fs::path& file) {
+  static constexpr std::pair<const char*, ListReader> kReaders[] = {
+      {".csv", read_table},        {".tsv", read_table},          {".txt", read_plain_list},
+      {".lst", read_mxnet_list},   {".json", read_json_list},     {".jsonl", read_json_list},
+      {".ndjson", read_json_list}, {".manifest", read_json_list}, {".parquet", read_parquet_list}};
   const std::string name = file.filename().string();
-  for (const ListFormat& format : kFormats)
-    for (const char* extension : format.extensions)
-      if (has_extension(name, extension)) return &format;
+  for (const auto& [extension, read] : kReaders)
+    if (has_extension(name, extension)) return read;
   return nullptr;
 }
 
 }  // namespace
 
 bool is_label_list(const fs::path& file) {
-  return format_of(file) != nullptr;
+  return reader_of(file) != nullptr;
 }
 
 bool is_dataset_file(const fs::path& file) {
@@ -579,9 +558,8 @@ bool is_dataset_file(const fs::path& file) {
 }
 
 std::string text_of_list(const DatasetContext& context) {
-  constexpr std::size_t kBeginning = 4;
   try {
-    const std::string beginning = first_bytes(context.root, kBeginning);
+    const std::string beginning = first_bytes(context.root, 4);
     if (beginning.starts_with("\xff\xfe") || beginning.starts_with("\xfe\xff") ||
         beginning.find('\0') != beginning.npos)
       context.fail("it is not UTF-8, but probably UTF-16. Save it again as UTF-8.");
@@ -599,7 +577,7 @@ Listing list_rows(const DatasetContext& context) {
     if (std::optional<Listing> coco = list_coco_file(context, rows.root())) return *std::move(coco);
   try {
     rows.columns.refuse_repeats();
-    is_folder(context.root) ? read_parquet_list(rows) : format_of(context.root)->read(rows);
+    is_folder(context.root) ? read_parquet_list(rows) : reader_of(context.root)(rows);
   } catch (const RowFault& fault) {
     rows.fault(0, fault.what());
   }

@@ -412,11 +412,9 @@ void apply(const LabelMeaning& meaning, std::size_t part, std::optional<int> fir
 }  // namespace
 
 std::string few_of(std::vector<std::string> names) {
-  if (names.size() > kMostNamed) {
-    names.resize(kMostNamed);
-    names.emplace_back("…");
-  }
-  return joined(names, ", ");
+  const char* const rest = names.size() > kMostNamed ? ", …" : "";
+  names.resize(std::min(names.size(), kMostNamed));
+  return joined(names, ", ") + rest;
 }
 
 FoundLabels found_labels(const Dataset& set) {

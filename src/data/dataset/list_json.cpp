@@ -31,8 +31,7 @@ std::string text_of(const json& value, const std::string& key) {
       throw RowFault("\"" + key.substr(0, 80) + "\" has control characters");
     return text;
   }
-  if (value.is_number_integer()) return value.dump();
-  if (value.is_boolean()) return value.dump();
+  if (value.is_number_integer() || value.is_boolean()) return value.dump();
   if (value.is_number_float()) return number_text(value.get<double>());
   if (value.is_array() && value.size() == 1) return text_of(value[0], key);
   throw RowFault("\"" + key.substr(0, 80) + "\" is " + json_kind(value) + " instead of a text");
@@ -228,13 +227,12 @@ void read_elements(std::string text, ListRows& rows) {
                    [&](const std::string&, const json& row) { read_object(row, ++number, rows); });
 }
 
-// Whether the first line is a whole object, and others follow.
+// Whether a text, which is not blank, is one line that is no COCO file; or its first line is a
+// whole object, and others follow.
 bool is_lines(std::string_view text) {
   const std::size_t end = text.find('\n');
-  if (end == text.npos || text.find_first_not_of(" \t\r\n", end) == text.npos) {
-    const std::size_t last = text.find_last_not_of(" \t\r\n");
-    return last != text.npos && text.find("\"categories\"") == text.npos;
-  }
+  if (end == text.npos || text.find_first_not_of(" \t\r\n", end) == text.npos)
+    return text.find("\"categories\"") == text.npos;
   try {
     return parse_json(text.substr(0, end)).is_object();
   } catch (const JsonFault&) {

@@ -46,8 +46,6 @@ void with_file(const DatasetContext& list, const std::string& name, Use&& use) {
     context.fail(std::string("it ") + fault.what() + ".");
   } catch (const RowFault&) {
     throw;
-  } catch (const Error&) {
-    throw;
   } catch (const SpoolFault& fault) {
     context.fail(std::string("its images do not fit into the folder for temporary files: ") +
                      fault.what() + ". Set TMPDIR to a folder with enough space.",
@@ -77,11 +75,10 @@ std::vector<std::string> class_label_names(const std::string& metadata, const st
     throw RowFault(std::string("has metadata of Hugging Face that ") + fault.what());
   }
   for (const char* key : {"info", "features", column.c_str(), "feature", "names"}) {
-    const bool is_optional = std::string_view(key) == "feature";  // of a list of labels
-    if (is_optional && found.is_object() && !found.contains(key)) continue;
-    if (!found.is_object() || !found.contains(key)) return {};
-    nlohmann::json inner = found[key];
-    found = std::move(inner);
+    if (found.contains(key))
+      found = nlohmann::json(found[key]);         // a copy, since it is inside what it replaces
+    else if (std::string_view(key) != "feature")  // only lists of labels have it
+      return {};
   }
   if (!found.is_array() || found.empty()) return {};
   if (found.size() > kMaxClasses) throw RowFault("is of more than 100000 classes");
@@ -157,15 +154,16 @@ class Rows {
     if (!images_.empty()) wanted_.push_back(images_ + std::string(kBytes));
   }
 
-  void read() {
+  // Returns the struct with images; empty: there are paths.
+  const std::string& read() {
     for (std::size_t i = 0; i < fields_.size() + unread_.size(); ++i)
       for (const auto& [rows, bytes] : file_.groups(wanted_[i]))
         if (bytes > std::min(kMaxTextBytes, (1 << 20) + rows * 4096))
           throw RowFault("has " + bytes_text(bytes) + " in the column '" + wanted_[i] + "' of " +
                          plural(rows, "row", "rows") + ", too many for paths and labels");
     file_.read(wanted_, [&](const Texts& texts) { add(texts, ++rows_.num_read); });
+    return images_;
   }
-  const std::string& images() const { return images_; }
 
  private:
   using Texts = std::vector<std::optional<std::string>>;
@@ -194,7 +192,7 @@ class Rows {
 
   ParquetReader& file_;
   ListRows& rows_;
-  std::string images_;               // the struct with images; empty: there are paths
+  std::string images_;
   std::vector<ListField> fields_;    // of the columns that are read; without one for images
   std::vector<std::string> unread_;  // columns that may name sets
   std::vector<std::string> wanted_;
@@ -213,9 +211,7 @@ void read_parquet_list(ListRows& rows) {
   for (const std::string& file : files)
     with_file(rows.context, file, [&](ParquetReader& reader) {
       const std::string word = words.size() > 1 ? word_of_name(file, kSetWords).word : "";
-      Rows of_file(reader, rows, word, spool);
-      of_file.read();
-      images = of_file.images() + std::string(kBytes);
+      images = Rows(reader, rows, word, spool).read() + std::string(kBytes);
     });
   if (spool) rows.set.archives.push_back({images, spool->take()});
 }

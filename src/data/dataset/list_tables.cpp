@@ -40,8 +40,8 @@ ListPlaces guessed_places(const std::vector<std::string>& first) {
   return places;
 }
 
-void read_rows(std::string_view text, char separator, ListRows& rows) {
-  CsvReader reader(text, separator);
+void read_rows(std::string_view text, ListRows& rows) {
+  CsvReader reader(text, separator_of(text));
   std::vector<std::string> fields;
   const auto next = [&] {
     try {
@@ -53,12 +53,10 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
   };
   if (!next()) return;
   std::optional<ListPlaces> places = rows.columns.numbers(fields.size());
-  bool is_row = places.has_value();
-  if (!is_row) {
-    places = rows.columns.places(fields);
-    is_row = !places;
-    if (is_row) places = guessed_places(fields);
-  }
+  const bool has_numbers = places.has_value();
+  if (!has_numbers) places = rows.columns.places(fields);
+  const bool is_row = has_numbers || !places;
+  if (!places) places = guessed_places(fields);
   const std::size_t num_columns = fields.size();
   std::vector<std::string> names = fields;
   for (std::size_t i = 0; is_row && i < names.size(); ++i) names[i] = std::to_string(i + 1);
@@ -82,8 +80,7 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
 }  // namespace
 
 void read_table(ListRows& rows) {
-  const std::string text = text_of_list(rows.context);
-  read_rows(text, separator_of(text), rows);
+  read_rows(text_of_list(rows.context), rows);
 }
 
 // https://mxnet.apache.org, im2rec: index, one or more labels, path; separated by tabs.
@@ -110,7 +107,7 @@ void read_mxnet_list(ListRows& rows) {
 void read_plain_list(ListRows& rows) {
   const std::string text = text_of_list(rows.context);
   if (std::string_view(text).substr(0, text.find('\n')).find_first_of("\t,;") != text.npos)
-    return read_rows(text, separator_of(text), rows);
+    return read_rows(text, rows);
   rows.has_columns = false;
   for_each_line(text, [&](std::string_view line, int number) {
     line = line.substr(0, line.find_last_not_of(" \t") + 1);

@@ -26,21 +26,6 @@ constexpr std::uint64_t kMaxLabelRecordBytes = 1 << 20;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30;
 constexpr int kDamagedLabel = -2;  // of a bad image that says nothing about its class
 
-// A FileWindow whose missing bytes are a RecordFault.
-class RecordWindow : public FileWindow {
- public:
-  using FileWindow::FileWindow;
-  std::string_view bytes(std::uint64_t offset, std::size_t count) {
-    const std::string_view found = FileWindow::bytes(offset, count);
-    if (found.size() < count) fail_truncated();
-    return found;
-  }
-  [[noreturn]] void fail_truncated() const {
-    throw RecordFault("it ends after " + std::to_string(end()) +
-                      " bytes, in the middle of a record");
-  }
-};
-
 // Whether the record has a wrong checksum or is too large for an image.
 bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
   if (member.packing != ArchiveMember::Packing::kTfRecord) return false;
@@ -54,16 +39,12 @@ class RecordWalk {
  public:
   // `starts`, if given, gets where the records of the file begin.
   RecordWalk(const RecordKeys& keys, Listing& listing, std::vector<std::uint64_t>* starts)
-      : keys_(keys),
-        listing_(listing),
-        file_(listing.set.archives.front().file),
-        starts_(starts),
-        window_(file_) {}
+      : keys_(keys), listing_(listing), starts_(starts) {}
 
   RecordFormat walk() {
     if (window_.end() == 0) throw RecordFault("it is empty");
     const std::size_t first = std::min<std::uint64_t>(kTfRecordHeaderBytes, window_.end());
-    const std::optional<RecordFormat> format = record_format(window_.bytes(0, first));
+    const std::optional<RecordFormat> format = record_format(bytes_at(0, first));
     if (!format) throw RecordFault("it begins like neither TFRecord nor RecordIO");
     while (at_ < window_.end()) {
       if (starts_ != nullptr) starts_->push_back(at_);
@@ -77,23 +58,35 @@ class RecordWalk {
   }
 
  private:
+  // Throws RecordFault if they are not all there.
+  std::string_view bytes_at(std::uint64_t offset, std::size_t count) {
+    const std::string_view found = window_.bytes(offset, count);
+    require(found.size() == count);
+    return found;
+  }
+
   RecordView view_at(std::uint64_t begin, std::uint64_t size) {
     return {size, [this, begin](std::uint64_t offset, std::size_t count) {
-              return window_.bytes(begin + offset, count);
+              return bytes_at(begin + offset, count);
             }};
   }
 
-  // Throws RecordFault unless the file has `size` bytes from `begin` on.
-  void require(std::uint64_t begin, std::uint64_t size) {
-    if (begin > window_.end() || size > window_.end() - begin) window_.fail_truncated();
+  void require(bool is_whole) const {
+    if (!is_whole)
+      throw RecordFault("it ends after " + std::to_string(window_.end()) +
+                        " bytes, in the middle of a record");
+  }
+
+  // The offset after `size` bytes from `begin`. Throws RecordFault unless the file has them.
+  std::uint64_t end_of(std::uint64_t begin, std::uint64_t size) const {
+    require(begin <= window_.end() && size <= window_.end() - begin);
+    return begin + size;
   }
 
   void visit_tfrecord() {
-    const std::uint64_t size = tfrecord_length(window_.bytes(at_, kTfRecordHeaderBytes));
+    const std::uint64_t size = tfrecord_length(bytes_at(at_, kTfRecordHeaderBytes));
     const std::uint64_t data = at_ + kTfRecordHeaderBytes;
-    require(data, size);
-    require(data + size, kTfRecordTrailerBytes);
-    at_ = data + size + kTfRecordTrailerBytes;
+    at_ = end_of(end_of(data, size), kTfRecordTrailerBytes);
     ArchiveMember member{
         .offset = data, .stored_size = size, .packing = ArchiveMember::Packing::kTfRecord};
     const RecordView view = view_at(data, size);
@@ -104,8 +97,7 @@ class RecordWalk {
     const RecordPart part = first_part();
     if (part.kind == PartKind::kWhole) {
       const std::uint64_t data = at_ + kRecordIoHeaderBytes;
-      require(data, part.padded_size());
-      at_ = data + part.padded_size();
+      at_ = end_of(data, part.padded_size());
       ArchiveMember member{.offset = data, .stored_size = part.size};
       return read_recordio(member, view_at(data, part.size));
     }
@@ -121,7 +113,7 @@ class RecordWalk {
   }
 
   RecordPart first_part() {
-    return recordio_part(window_.bytes(at_, kRecordIoHeaderBytes), /*is_inside=*/false);
+    return recordio_part(bytes_at(at_, kRecordIoHeaderBytes), /*is_inside=*/false);
   }
 
   static bool begins_as_image(const RecordView& data) {
@@ -211,9 +203,9 @@ class RecordWalk {
 
   const RecordKeys& keys_;
   Listing& listing_;
-  const OpenFile& file_;
   std::vector<std::uint64_t>* starts_;
-  RecordWindow window_;
+  const OpenFile& file_ = listing_.set.archives.front().file;
+  FileWindow window_{file_};
   std::uint64_t at_ = 0;
   std::size_t num_headers_ = 0;  // RecordIO: records of several numbers without an image
   std::map<RawLabel, int> ids_;
@@ -262,13 +254,8 @@ Listing list_record_file(const DatasetContext& context, const std::string& file)
   const fs::path index = path_of_archive(context, file).replace_extension(".idx");
   const bool has_index = !open.is_unpacked && is_there(index);
   std::vector<std::uint64_t> starts;
-  RecordFormat format{};
-  with_archive_named(context, file, kRecordFileKind, [&] {
-    try {
-      format = RecordWalk(context.records.keys, listing, has_index ? &starts : nullptr).walk();
-    } catch (const RecordFault& fault) {
-      throw ArchiveFault(fault.what());
-    }
+  const RecordFormat format = with_archive_named(context, file, kRecordFileKind, [&] {
+    return RecordWalk(context.records.keys, listing, has_index ? &starts : nullptr).walk();
   });
   // Of TFRecord it is another program's.
   if (has_index && format == RecordFormat::kRecordIo) compare_index(context, index, starts);

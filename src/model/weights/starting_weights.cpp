@@ -6,7 +6,6 @@
 #include <c10/core/GradMode.h>
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -76,6 +75,11 @@ std::string head_prefix(const ImageModel& model) {
   return weight.substr(0, weight.rfind('.') + 1);
 }
 
+// Whether a tensor is one of the last layers', of which `head` is head_prefix().
+bool is_last(const std::string& name, const std::string& head) {
+  return name.starts_with(head) || name.starts_with(kOutputLayer);
+}
+
 }  // namespace
 
 StateDict to_state_dict(const ImageModel& model) {
@@ -87,9 +91,8 @@ StateDict to_state_dict(std::vector<NamedTensor> tensors) {
   for (NamedTensor& sample : tensors) {
     const at::Tensor plain = sample.tensor.detach().to(at::kCPU).contiguous();
     sample.tensor.reset();
-    StoredTensor stored{sample.name, stored_type(plain.scalar_type()), plain.sizes().vec(), {}};
-    stored.bytes.assign(static_cast<const char*>(plain.const_data_ptr()), plain.nbytes());
-    state.push_back(std::move(stored));
+    const TensorView view = view_of(NamedTensor{sample.name, plain});
+    state.push_back({view.name, view.dtype, view.shape, std::string(view.bytes)});
   }
   return state;
 }
@@ -151,8 +154,8 @@ std::unique_ptr<ImageModel> loaded_model(const ModelDirectory& directory,
 
 void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where) {
   StateDict whole;
-  std::copy_if(stored.begin(), stored.end(), std::back_inserter(whole),
-               [](const StoredTensor& tensor) { return !tensor.name.starts_with(kOutputLayer); });
+  for (const StoredTensor& tensor : stored)
+    if (!tensor.name.starts_with(kOutputLayer)) whole.push_back(tensor);
   for (StoredTensor& fresh : to_state_dict(model))
     if (fresh.name.starts_with(kOutputLayer)) whole.push_back(std::move(fresh));
   load_tensors(model.state(), whole, where);
@@ -194,8 +197,7 @@ std::vector<NamedTensor> kernels_of(const ImageModel& model) {
   std::vector<NamedTensor> kernels = model.state();
   const std::string head = head_prefix(model);
   std::erase_if(kernels, [&](const NamedTensor& item) {
-    return item.tensor.dim() < 2 || item.name.starts_with(head) ||
-           item.name.starts_with(kOutputLayer);
+    return item.tensor.dim() < 2 || is_last(item.name, head);
   });
   return kernels;
 }
@@ -211,7 +213,7 @@ StateDict kernels_like(const ImageModel& model, const StateDict& state) {
   StateDict kernels;
   const std::string head = head_prefix(model);
   for (const StoredTensor& tensor : state) {
-    if (tensor.name.starts_with(head) || tensor.name.starts_with(kOutputLayer)) continue;
+    if (is_last(tensor.name, head)) continue;
     const std::size_t dimensions = tensor.shape.size();
     const bool is_inside = dimensions >= 2 && parts.contains(first_part(tensor.name));
     if (dimensions == kConvolution || is_inside || (dimensions == kTokens && !parts.empty()))
@@ -266,8 +268,7 @@ std::vector<std::string> strange_tensors(const ImageModel& model, const StateDic
   const std::string head = head_prefix(model);
   for (const NamedTensor& item : model.state()) {
     own.insert(item.name);
-    if (!item.name.starts_with(head) && !item.name.starts_with(kOutputLayer))
-      parts.insert(first_part(item.name));
+    if (!is_last(item.name, head)) parts.insert(first_part(item.name));
   }
   std::vector<std::string> strange;
   for (const StoredTensor& tensor : state)
@@ -290,12 +291,11 @@ void require_weights_of(const ImageModel& model, const std::string& name,
   const std::string remedy = "Give weights of " + name + ".";
   const std::string others = differences(kernels_of(model), kernels_like(model, source.state));
   if (others.empty()) {
-    const std::vector<std::string> strange = strange_tensors(model, source.state);
-    if (!strange.empty())
-      refuse("those of a relative of " + name + ", which lacks parts that change the answers" +
-                 listing("unexpected", strange),
-             remedy);
-    return;
+    const std::string strange = listing("unexpected", strange_tensors(model, source.state));
+    if (strange.empty()) return;
+    refuse(
+        "those of a relative of " + name + ", which lacks parts that change the answers" + strange,
+        remedy);
   }
   if (const std::string relative = relative_of(source.state); !relative.empty())
     refuse("those of " + relative + ", which this program does not have" + others, remedy);
@@ -358,7 +358,7 @@ class Loading {
     divide();
     std::vector<NamedTensor> targets;
     for (const NamedTensor& item : state_)
-      if (!is_last(item.name)) targets.push_back(item);
+      if (!is_last(item.name, head_)) targets.push_back(item);
     // Files of older versions lack batch counts.
     std::unordered_set<std::string> names;  // copies, as the list grows
     for (const StoredTensor& tensor : backbone_) names.insert(tensor.name);
@@ -372,17 +372,13 @@ class Loading {
   }
 
  private:
-  bool is_last(const std::string& name) const {
-    return name.starts_with(head_) || name.starts_with(kOutputLayer);
-  }
-
   // Divides the source's tensors: for the backbone, for the last layers, and those that the network
   // does not have.
   void divide() {
     std::unordered_map<std::string_view, const NamedTensor*> known;
     for (const NamedTensor& item : state_) known.emplace(item.name, &item);
     for (StoredTensor& tensor : source_.state)
-      if (is_last(tensor.name))
+      if (is_last(tensor.name, head_))
         last_.push_back(std::move(tensor));
       else if (known.contains(tensor.name))
         backbone_.push_back(std::move(tensor));
@@ -406,26 +402,25 @@ class Loading {
     return layer.is_whole() ? layer : LinearLayer{};
   }
 
+  std::string leave_fresh(std::vector<LinearLayer> layers, const std::string& why) {
+    fresh_ = std::move(layers);
+    return "the last layer is fresh, since " + why;
+  }
+
   std::string load_last_layers(const std::vector<std::string>& classes) {
     const LinearLayer own = layer_of(state_, head_),
                       own_out = layer_of(state_, std::string(kOutputLayer));
     const LinearLayer head = source_layer(head_), out = source_layer(std::string(kOutputLayer));
-    if (!head.is_whole()) {
-      fresh_ = {own, own_out};
-      return "the last layer is fresh, since the weights have none";
-    }
+    if (!head.is_whole()) return leave_fresh({own, own_out}, "the weights have none");
     if (!own_out.is_whole() && !classes.empty()) {
-      const bool has_out = std::any_of(last_.begin(), last_.end(), [](const StoredTensor& tensor) {
-        return tensor.name.starts_with(kOutputLayer);
-      });
+      const bool has_out = std::ranges::any_of(
+          last_, [](const auto& tensor) { return tensor.name.starts_with(kOutputLayer); });
       return load_rows(own, has_out ? one_layer_of(head, out) : head, classes);
     }
-    if (head.weight.sizes() != own.weight.sizes()) {
-      fresh_ = {own, own_out};
-      return "the last layer is fresh, since the weights have " +
-             std::to_string(head.weight.size(0)) + " outputs instead of " +
-             std::to_string(own.weight.size(0));
-    }
+    if (head.weight.sizes() != own.weight.sizes())
+      return leave_fresh({own, own_out}, "the weights have " + std::to_string(head.weight.size(0)) +
+                                             " outputs instead of " +
+                                             std::to_string(own.weight.size(0)));
     own.weight.copy_(head.weight);
     own.bias.copy_(head.bias);
     num_taken_ += 2;
@@ -438,17 +433,14 @@ class Loading {
 
   std::string load_rows(const LinearLayer& own, const LinearLayer& theirs,
                         const std::vector<std::string>& classes) {
-    if (!theirs.is_whole()) {
-      fresh_ = {own};
-      return "the last layer is fresh, since the stored one is damaged";
-    }
+    if (!theirs.is_whole()) return leave_fresh({own}, "the stored one is damaged");
     const ClassRows match = match_classes(classes, source_.classes, theirs.weight.size(0));
-    if (!match.any() || !own.copy_rows(theirs, match.rows)) {
+    if (match.any() && !own.copy_rows(theirs, match.rows))
+      return leave_fresh({own}, "the stored one has other inputs");
+    if (match.any())
+      num_taken_ += 2;
+    else
       fresh_ = {own};
-      return match.any() ? "the last layer is fresh, since the stored one has other inputs"
-                         : match.text;
-    }
-    num_taken_ += 2;
     return match.text;
   }
 
@@ -463,8 +455,7 @@ class Loading {
           fresh.push_back(torchvision_name(item.name));
     if (!fresh.empty()) all += "; fresh: " + joined(fresh, ", ");
     if (!last.empty()) all += "; " + last;
-    all += listing("not loaded", left_out_);
-    return all;
+    return all + listing("not loaded", left_out_);
   }
 
   std::string head_;  // "model.fc."

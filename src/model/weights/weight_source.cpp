@@ -84,7 +84,6 @@ using Json = nlohmann::json;
 constexpr std::string_view kPackedName = "model.tar.gz";  // SageMaker's name for it
 constexpr std::string_view kPrefix = "model.";
 constexpr std::string_view kOutputLayer = "out_linear_model.";
-constexpr std::string_view kStatePrefix = "model.";  // the model's tensors in a checkpoint
 // What wrappers of modules add to a name: DataParallel, AveragedModel and DeepSpeed, torch.compile,
 // Lightning's modules and strategies, FSDP, activation checkpointing. No network has such a part.
 constexpr std::array<std::string_view, 6> kWrappers{"module",
@@ -162,15 +161,14 @@ std::vector<std::string> networks_in(const StateDict& state) {
 
 // Returns the three finite numbers under `key`; empty if they are not there.
 std::optional<std::array<double, 3>> channels(const Json& data, const char* key) {
-  const auto found = data.find(key);
-  if (found == data.end() || !found->is_array() || found->size() != 3) return std::nullopt;
-  std::array<double, 3> values{};
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!(*found)[i].is_number()) return std::nullopt;
-    values[i] = (*found)[i].get<double>();
-    if (!std::isfinite(values[i])) return std::nullopt;
-  }
-  return values;
+  const auto is_finite = [](const Json& value) {
+    return value.is_number() && std::isfinite(value.get<double>());
+  };
+  const Json* found = member_of(data, key);
+  if (found == nullptr || !found->is_array() || found->size() != 3 ||
+      !std::all_of(found->begin(), found->end(), is_finite))
+    return std::nullopt;
+  return found->get<std::array<double, 3>>();
 }
 
 // The mean and the standard deviation in an object; empty if they are not there.
@@ -225,15 +223,11 @@ WeightSource weights_of_checkpoint(const fs::path& path) {
   source.seen = seen_by(checkpoint.tensors);
   source.state = std::move(checkpoint.best);
   if (source.state.empty()) {
-    bool has_averages = false;
-    for (StoredTensor& tensor : checkpoint.tensors) {
-      has_averages = has_averages || tensor.name.starts_with("average.");
-      if (!tensor.name.starts_with(kStatePrefix)) continue;
-      tensor.name.erase(0, kStatePrefix.size());
-      source.state.push_back(std::move(tensor));
-    }
-    if (has_averages)
+    if (std::ranges::any_of(checkpoint.tensors, [](const StoredTensor& tensor) {
+          return tensor.name.starts_with("average.");
+        }))
       source.kind += ", without a finished epoch: the weights themselves, not their --ema average";
+    if (keep_below(checkpoint.tensors, "model")) source.state = std::move(checkpoint.tensors);
   }
   // What is missing or malformed in the first line of its record stays unknown, because the weights
   // can be used without it.
@@ -272,9 +266,6 @@ fs::path folder_of(const fs::path& file) {
 // the weights are one of its two weights files.
 void add_facts_beside(const fs::path& path, WeightSource& source) {
   const fs::path folder = folder_of(path);
-  const auto text_of = [&](std::string_view name) {
-    return read_file(folder / name, kMaxLabelMap);
-  };
   if (path.filename() != kModelFile && path.filename() != kSafetensorsFile) return;
   if (is_directory_with_model(folder)) {
     const ModelSpec spec = read_model_spec(folder);
@@ -282,24 +273,22 @@ void add_facts_beside(const fs::path& path, WeightSource& source) {
     source.trained = spec.num_classes.has_value();
     source.network = spec.model_name;
   }
-  if (is_file(folder / kPreprocessingFile))
+  if (const fs::path pixels = folder / kPreprocessingFile; is_file(pixels))
     source.normalization =
-        parse_preprocessing(text_of(kPreprocessingFile), folder / kPreprocessingFile).normalization;
-  if (is_file(folder / kLabelMapFile)) source.classes = parse_label_map(text_of(kLabelMapFile));
+        parse_preprocessing(read_file(pixels, kMaxLabelMap), pixels.string()).normalization;
+  if (const fs::path labels = folder / kLabelMapFile; is_file(labels))
+    source.classes = parse_label_map(read_file(labels, kMaxLabelMap));
   if (const fs::path seen = folder / kSeenImagesFile; is_file(seen))
     source.seen = parse_seen_images(read_file(seen, kMaxSeenImages), seen.string());
 }
 
 // "its state_dict; for another, add #state_dict_ema"
 std::string kind_of(const StateDictParts& parts) {
-  std::string kind = parts.taken.empty() ? "a state dict" : "its " + parts.taken;
-  const char* separator = "; for another, add ";
-  for (const std::string& name : parts.names) {
-    if ((parts.taken + ".").starts_with(name + ".")) continue;
-    kind += separator + ("#" + name);
-    separator = " or ";
-  }
-  return kind;
+  std::vector<std::string> others;
+  for (const std::string& name : parts.names)
+    if (!(parts.taken + ".").starts_with(name + ".")) others.push_back("#" + name);
+  return (parts.taken.empty() ? "a state dict" : "its " + parts.taken) +
+         (others.empty() ? "" : "; for another, add " + joined(others, " or "));
 }
 
 // Whether the last network in a name or a path is one of timm's with TensorFlow's weights.
@@ -454,29 +443,26 @@ std::string to_own_names(StateDict& state, StateDictParts& parts, std::string_vi
   return rename_to_torchvision(state, is_tensorflows(timm_name));
 }
 
-ModelDirectory read_model(const fs::path& path) {
-  try {
-    const fs::path packed = packed_model_at(path);
-    return packed.empty() ? read_model_directory(path) : read_packed_model(packed);
-  } catch (const std::system_error& fault) {
-    throw Error(
-        ErrorCode::kInvalidModelDirectory,
-        "The model " + quoted_path(path) + " cannot be read (" + fault.code().message() + ").");
-  }
+ModelDirectory read_model(const fs::path& path) try {
+  const fs::path packed = packed_model_at(path);
+  return packed.empty() ? read_model_directory(path) : read_packed_model(packed);
+} catch (const std::system_error& fault) {
+  throw Error(
+      ErrorCode::kInvalidModelDirectory,
+      "The model " + quoted_path(path) + " cannot be read (" + fault.code().message() + ").");
 }
 
 WeightSource weights_of(ModelDirectory directory, const std::string& where) {
-  WeightSource source;
-  source.where = where;
-  source.network = directory.spec.model_name;
-  source.trained = directory.spec.num_classes.has_value();
-  source.kind = source.trained ? "a trained model" : "an untrained model";
-  source.state = std::move(directory.state);
-  source.classes = std::move(directory.labels);
-  source.seen = std::move(directory.seen_images);
-  source.normalization = directory.preprocessing ? directory.preprocessing->normalization
-                                                 : directory.spec.normalization;
-  return source;
+  const bool trained = directory.spec.num_classes.has_value();
+  return {.where = where,
+          .kind = trained ? "a trained model" : "an untrained model",
+          .network = directory.spec.model_name,
+          .trained = trained,
+          .state = std::move(directory.state),
+          .classes = std::move(directory.labels),
+          .normalization = directory.preprocessing ? directory.preprocessing->normalization
+                                                   : directory.spec.normalization,
+          .seen = std::move(directory.seen_images)};
 }
 
 WeightSource read_weight_source(const std::string& given, std::string_view network) {
@@ -530,7 +516,7 @@ static std::string why_fresh(std::int64_t num_classes, std::int64_t num_names,
 }
 
 bool ClassRows::any() const {
-  return std::any_of(rows.begin(), rows.end(), [](std::int64_t row) { return row != kFreshRow; });
+  return std::ranges::any_of(rows, [](std::int64_t row) { return row != kFreshRow; });
 }
 
 ClassRows match_classes(const std::vector<std::string>& classes,

@@ -278,8 +278,7 @@ class Scoring {
   // After the last image. `pixels` is the preprocessing that was used. Throws Error
   // kInvalidDataset if there was none, or, when all is written, if too many were bad.
   void finish(const TransformSpec& pixels) {
-    const bool is_empty_part = so_far_.num_images == 0 && rows_.num_images > 0;
-    if (so_far_.num_images == 0 && !is_empty_part)
+    if (so_far_.num_images == 0 && rows_.num_images == 0)  // otherwise, this part has none
       throw Error(
           ErrorCode::kInvalidDataset,
           job_.list ? "--files-from '" + config_.files_from + "' is empty: give one path per line."
