@@ -50,7 +50,7 @@ std::string environment(const char* name) {
 
 std::filesystem::path user_cache_folder() {
   // Others are ignored, as XDG demands.
-  const std::filesystem::path cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
+  std::filesystem::path cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
   if (cache.is_absolute()) return cache;
   return home.is_absolute() ? home / ".cache" : std::filesystem::path();
 }
