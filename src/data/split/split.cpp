@@ -325,6 +325,7 @@ PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<
   std::ranges::stable_sort(
       by_name, [&](std::size_t a, std::size_t b) { return classes[a].name < classes[b].name; });
   std::vector<long long> left;
+  left.reserve(by_name.size());
   for (const std::size_t c : by_name) left.push_back(classes[c].count);
   std::mt19937 engine(42);  // random_state
   for (const long long size : sizes) {
@@ -389,6 +390,7 @@ std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
   images.labels.assign(present.labels.size(), 0);
   images.num_classes = 1;
   std::vector<std::vector<long long>> wanted;
+  wanted.reserve(sizes.size());
   for (const long long size : sizes) wanted.push_back({size});
   return wanted;
 }

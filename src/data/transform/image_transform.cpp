@@ -45,6 +45,7 @@ Arguments::Arguments(const Json& value, const std::vector<Parameter>& parameters
   const std::size_t given = value.is_array() ? value.size() : 1;
   if (value.is_object()) {
     std::vector<std::string> known;
+    known.reserve(parameters.size());
     for (const Parameter& parameter : parameters) known.emplace_back(parameter.name);
     for (const auto& [name, item] : value.items()) {
       const auto found = std::ranges::find(known, name);

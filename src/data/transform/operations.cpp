@@ -110,6 +110,7 @@ class ChainReader {
     const auto row = std::ranges::find(rows, name, &OperationRow::name);
     if (row == rows.end()) {
       std::vector<std::string> known;
+      known.reserve(rows.size());
       for (const OperationRow& other : rows) known.emplace_back(other.name);
       const std::string meant = did_you_mean(name, known);
       faults.push_back(who + "unknown operation" +

@@ -249,7 +249,7 @@ DurableFile fetch(const FetchRequest& request, const fs::path& file, Log& log) {
 //   1a2b3c4d-resnet50-0676ba61.pth.fetch
 fs::path file_in_cache(const FetchRequest& request, const fs::path& folder, Log& log) {
   const std::string name = file_name_of_url(request.url);
-  const fs::path file = folder / (sha256_of(request.url).substr(0, kUrlDigits) + "-" + name);
+  fs::path file = folder / (sha256_of(request.url).substr(0, kUrlDigits) + "-" + name);
   const fs::path record = file.string() + ".fetch";
   // The digits that its SHA-256 must begin with; empty: they are not known.
   const bool is_given = !request.sha256.empty();
