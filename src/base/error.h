@@ -80,14 +80,16 @@ class InternalError : public std::logic_error {
 
 // Another rank of this job failed, so this one cannot continue. That rank reports the failure; this
 // one only says which rank it was.
-class FailedElsewhere : public std::runtime_error {
+class FailedElsewhere : public std::exception {
  public:
   // `who`: "rank 1 on host node7". `text`: its failure in one line.
   FailedElsewhere(const std::string& who, const std::string& text, int exit_code)
-      : std::runtime_error(who + " failed: " + text), exit_code_(exit_code) {}
+      : message_(who + " failed: " + text), exit_code_(exit_code) {}
+  const char* what() const noexcept override { return message_.c_str(); }
   int exit_code() const { return exit_code_; }
 
  private:
+  std::string message_;
   int exit_code_;
 };
 

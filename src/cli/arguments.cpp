@@ -38,7 +38,10 @@ class ArgumentParser {
   Given run() {
     while (next_ < words_.size()) {
       const po::option& word = words_[next_++];
-      word.string_key.empty() ? parse_bare(word.value.front()) : parse_named(word);
+      if (word.string_key.empty())
+        parse_bare(word.value.front());
+      else
+        parse_named(word);
     }
     if (foreign_.empty()) return std::move(given_);
     given_.mention_all();  // the line to type has what would be missing

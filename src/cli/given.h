@@ -26,7 +26,8 @@ struct GivenValue {
 constexpr int kConfigFilePosition = 1'000'000;
 constexpr int kMissingPosition = 2'000'000'000;
 
-// What is given for the options of a command. Each name must be an option of the command.
+// What is given for the options of a command. An option that it does not have is never given; only
+// what imply() gives must be one of its options.
 struct Given {
   const CommandInfo& command;
   std::vector<std::string> words = {};        // the parsed words, starting with the command's name

@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,7 +34,7 @@ inline const std::string kRecipe = "Recipe";
 inline const std::string kImages = "Images";
 inline const std::string kMachine = "Machine";
 inline const std::string kRanks = "Distributed training";
-inline const std::string kReporting = "Reporting";
+inline const std::string kReporting = "Reporting", kOfCheckpoints = "Checkpoints";
 inline const std::string kModel = "Model";
 inline const std::string kAnswers = "Answers";
 
@@ -362,6 +363,11 @@ Rows<RecordOptions> task_rows();
 Rows<RecordOptions> one_label_rows();
 // Whether it forbids an option; and its faults.
 bool task_refuses(const Given& given, std::string_view name);
+// Whether --task is multi-label.
+bool has_several(const Given& given);
+// Refuses those of the options that are set to what they name, with `clause` after their value.
+void refuse_unfit(Given& given, std::span<const UnfitOption> all,
+                  const std::function<std::string(const UnfitOption&)>& clause);
 void check_task(Given& given, const TrainConfig& config);
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);

@@ -14,29 +14,30 @@ using enum Canvas;
 
 constexpr const char* kSeveral = "multi-label";
 
-constexpr std::string_view kForOne =
-    " needs one label for each image, but --task is multi-label: use another value, or leave it "
+constexpr const char* kForOne =
+    "needs one label for each image, but --task is multi-label: use another value, or leave it "
     "out.";
-constexpr std::string_view kForSeveral =
-    " is of several labels an image: add --task multi-label, or use another value.";
+constexpr const char* kForSeveral =
+    "is of several labels an image: add --task multi-label, or use another value.";
 
-constexpr UnfitOption kUnfitForSeveral[] = {{"sample", "balanced", kForOne},
-                                            {"folds", "", kForOne},
-                                            {"labels", "", kForOne},
-                                            {"auto", "True", kForOne},
-                                            {"shard-by", "", kForOne},
-                                            {"steps-per-epoch", "", kForOne},
-                                            {"explain", "", kForOne},
-                                            {"best-by", "top1", kForOne},
-                                            {"best-by", "macro-recall", kForOne}};
-constexpr UnfitOption kUnfitForOne[] = {{"best-by", "map", kForSeveral},
-                                        {"best-by", "macro-f1", kForSeveral}};
+constexpr UnfitOption kUnfitForSeveral[] = {
+    {"sample", "balanced"}, {"folds", ""},       {"labels", ""},
+    {"auto", "True"},       {"shard-by", ""},    {"steps-per-epoch", ""},
+    {"explain", ""},        {"best-by", "top1"}, {"best-by", "macro-recall"}};
+constexpr UnfitOption kUnfitForOne[] = {{"best-by", "map"}, {"best-by", "macro-f1"}};
+
+}  // namespace
 
 bool has_several(const Given& given) {
   return given.is_set("task", kSeveral);
 }
 
-}  // namespace
+void refuse_unfit(Given& given, std::span<const UnfitOption> all,
+                  const std::function<std::string(const UnfitOption&)>& clause) {
+  for (const UnfitOption& unfit : all)
+    if (const std::string value(unfit.value); given.is_set(unfit.name, value))
+      given.refuse(unfit.name, value + (value.empty() ? "" : " ") + clause(unfit));
+}
 
 Rows<RecordOptions> task_rows() {
   return opt(&RecordOptions::task, "task",
@@ -67,11 +68,8 @@ void check_task(Given& given, const TrainConfig& config) {
     given.refuse("train-data-path",
                  "with {rank} cannot be used with --task multi-label, whose ranks share all "
                  "images: leave one of the two out.");
-  for (const UnfitOption& unfit :
-       several ? std::span<const UnfitOption>(kUnfitForSeveral) : kUnfitForOne)
-    if (const std::string value(unfit.value); given.is_set(unfit.name, value))
-      given.fault(unfit.name, "--" + std::string(unfit.name) + (value.empty() ? "" : " ") + value +
-                                  std::string(unfit.reason));
+  refuse_unfit(given, several ? std::span<const UnfitOption>(kUnfitForSeveral) : kUnfitForOne,
+               [several](const UnfitOption&) { return several ? kForOne : kForSeveral; });
 }
 
 }  // namespace kiln

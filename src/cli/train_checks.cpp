@@ -224,13 +224,10 @@ void check_exchange(Given& given, const TrainConfig& config) {
     given.refuse("train-data-path",
                  "with {rank} cannot be used with --exchange " + std::string(kind.name) +
                      ", whose servers would not train on their images: leave one of the two out.");
-  for (const UnfitOption& unfit : kind.unfit) {
-    if (!given.is_set(unfit.name, std::string(unfit.value))) continue;
-    given.refuse(unfit.name,
-                 formatted("%s%scannot be used with --exchange %s, %s: leave one of the two out.",
-                           unfit.value.data(), unfit.value.empty() ? "" : " ", kind.name.data(),
-                           unfit.reason.data()));
-  }
+  refuse_unfit(given, kind.unfit, [&](const UnfitOption& unfit) {
+    return "cannot be used with --exchange " + std::string(kind.name) + ", " +
+           std::string(unfit.reason) + ": leave one of the two out.";
+  });
   if (const int started = ranks.launch.value_or(0); started > 0)
     given.check(given.position("exchange"), [&] { ranks.exchange.require_ranks(started); });
 }
@@ -380,7 +377,7 @@ void imply_usual(Given& given, const TrainConfig& config) {
   if (is_auto)
     std::erase_if(given.values,
                   [](const GivenValue& value) { return value.name() == "model-name"; });
-  if (given.is_set("task", "multi-label")) given.imply("best-by", "map");
+  if (has_several(given)) given.imply("best-by", "map");
   if (is_auto || !has_any(given, std::array{"model-name", "untrained-model-path"})) {
     given.imply("model-name", network_of(network.weights));
     given.find("model-name")->setting.reason =

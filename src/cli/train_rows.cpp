@@ -390,18 +390,18 @@ Rows<TrainConfig> train_rows() {
       within(&TrainConfig::optimization, within(&OptimizationConfig::recipe, recipe_rows())),
       within(&TrainConfig::checkpoint,
              {opt(&CheckpointConfig::path, "checkpoint-path", path("DIR"),
-                  {"Checkpoints", kFree, kCheckpoints, kForOneRun, kMayDiffer, kFirst},
+                  {kOfCheckpoints, kFree, kCheckpoints, kForOneRun, kMayDiffer, kFirst},
                   "Folder for checkpoints, from which the same command resumes after a stop; the "
                   "newest two are kept. If omitted, none are written."),
               opt(&CheckpointConfig::every, "checkpoint-every", intervals(),
-                  {"Checkpoints", kFree, kForOneRun},
+                  {kOfCheckpoints, kFree, kForOneRun},
                   "When to write a checkpoint: intervals with a unit (epoch, step, s, min or h), "
                   "separated by commas; whichever comes first."),
               opt(&CheckpointConfig::resume, "resume",
                   {{"auto", ResumeChoice::kAuto},
                    {"never", ResumeChoice::kNever},
                    {"require", ResumeChoice::kRequire}},
-                  {"Checkpoints", kFree, kForOneRun},
+                  {kOfCheckpoints, kFree, kForOneRun},
                   "auto: resume from the newest checkpoint, if there is one. never: start over; "
                   "old checkpoints are removed once a new one is written. require: fail if there "
                   "is none.")}),

@@ -40,7 +40,10 @@ class InvertedResidual : public Layer {
   explicit InvertedResidual(const InvertedShape& shape)
       : adds_(shape.stride == 1 && shape.in_channels == shape.out_channels) {
     block_ = register_module("block", std::make_shared<Chain>());
-    shape.is_fused ? add_fused(shape) : add_separate(shape);
+    if (shape.is_fused)
+      add_fused(shape);
+    else
+      add_separate(shape);
     drop_ =
         register_module("stochastic_depth", std::make_shared<Drop>(adds_ ? shape.drop_rate : 0));
   }
@@ -79,19 +82,6 @@ class InvertedResidual : public Layer {
 };
 
 }  // namespace
-
-ConvNorm::ConvNorm(const ConvShape& shape, Activation activation, const NormPlan& norm)
-    : activation_(activation) {
-  conv_ = register_module("0", std::make_shared<Conv2d>(shape));
-  norm_ = register_module("1", std::make_shared<BatchNorm2d>(conv_, norm));
-}
-
-void ConvNorm::count(KeptNumbers& kept) const {
-  kept.add(*conv_);  // with what is normalized
-  const bool keeps_input =
-      activation_ == Activation::kHardswish || activation_ == Activation::kSilu;
-  if (keeps_input) kept.add(conv_->out_channels());
-}
 
 std::shared_ptr<Layer> make_inverted_residual(const InvertedShape& shape) {
   return std::make_shared<InvertedResidual>(shape);

@@ -9,19 +9,6 @@
 
 namespace kiln {
 
-// A convolution, its BatchNorm and activation: torchvision's Conv2dNormActivation.
-class ConvNorm : public Layer {
- public:
-  ConvNorm(const ConvShape& shape, Activation activation, const NormPlan& norm);
-  at::Tensor forward(const at::Tensor& x) override { return norm_->convolved(x, activation_); }
-  void count(KeptNumbers& kept) const override;
-
- private:
-  Activation activation_;
-  std::shared_ptr<Conv2d> conv_;
-  std::shared_ptr<BatchNorm2d> norm_;
-};
-
 struct InvertedShape {
   std::int64_t in_channels;
   std::int64_t inner_channels;  // those of the input: nothing is widened

@@ -198,6 +198,19 @@ void KeptNumbers::add(const Conv2d& conv) {
   add(2 * conv.out_channels());
 }
 
+ConvNorm::ConvNorm(const ConvShape& shape, Activation activation, const NormPlan& norm)
+    : activation_(activation) {
+  conv_ = register_module("0", std::make_shared<Conv2d>(shape));
+  norm_ = register_module("1", std::make_shared<BatchNorm2d>(conv_, norm));
+}
+
+void ConvNorm::count(KeptNumbers& kept) const {
+  kept.add(*conv_);  // with what is normalized
+  const bool keeps_input =
+      activation_ == Activation::kHardswish || activation_ == Activation::kSilu;
+  if (keeps_input) kept.add(conv_->out_channels());
+}
+
 ChainNetwork::ChainNetwork() {
   features_ = register_module("features", std::make_shared<Chain>());
   classifier_ = register_module("classifier", std::make_shared<torch::nn::Module>());

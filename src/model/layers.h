@@ -171,6 +171,19 @@ class Layer : public torch::nn::Module {
   virtual void count(KeptNumbers& kept) const = 0;
 };
 
+// A convolution, its BatchNorm and activation: torchvision's Conv2dNormActivation.
+class ConvNorm : public Layer {
+ public:
+  ConvNorm(const ConvShape& shape, Activation activation, const NormPlan& norm);
+  at::Tensor forward(const at::Tensor& x) override { return norm_->convolved(x, activation_); }
+  void count(KeptNumbers& kept) const override;
+
+ private:
+  Activation activation_;
+  std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<BatchNorm2d> norm_;
+};
+
 // Layers one after another, named "0", "1", …
 class Chain : public Layer {
  public:

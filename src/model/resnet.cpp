@@ -3,10 +3,9 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "model/inverted_residual.h"
+#include "model/layers.h"
 
 namespace kiln {
 namespace {

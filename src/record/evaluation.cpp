@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <tuple>
 
@@ -268,18 +267,14 @@ void add_cells(const std::string& name, const Json& value, TextPairs& row) {
   row.emplace_back(stem + "_high", cell(value[1]));
 }
 
-// Rows with the same columns, which their heading names.
-std::string csv_text(const std::vector<TextPairs>& rows) {
-  std::string text;
-  for (const TextPairs& row : rows) {
-    std::vector<std::string> names, cells;
-    for (const auto& [name, value] : row) {
-      names.push_back(name);
-      cells.push_back(value);
-    }
-    text += (text.empty() ? csv_row(names) : "") + csv_row(cells);
+// Adds a row, and before the first one its columns' names, which those of all rows are.
+void add_row(std::string& csv, const TextPairs& row) {
+  std::vector<std::string> names, cells;
+  for (const auto& [name, value] : row) {
+    if (csv.empty()) names.push_back(name);
+    cells.push_back(value);
   }
-  return text;
+  csv += (csv.empty() ? csv_row(names) : "") + csv_row(cells);
 }
 
 }  // namespace
@@ -323,11 +318,11 @@ std::string evaluation_json(const EvaluationRecord& record) {
 }
 
 std::string evaluation_csv(const EvaluationRecord& record) {
-  std::vector<TextPairs> rows;
+  std::string csv;
   for (const EvaluatedModel& model : record.models) {
-    TextPairs& row = rows.emplace_back(TextPairs{{"model", model.path},
-                                                 {"network", model.network},
-                                                 {"images", std::to_string(model.num_images())}});
+    TextPairs row{{"model", model.path},
+                  {"network", model.network},
+                  {"images", std::to_string(model.num_images())}};
     const Json metrics = metrics_json(model);
     for (const auto& [name, value] : metrics.items())
       if (name != "task" && name != "top_k_interval" && name != "majority_share" &&
@@ -336,7 +331,10 @@ std::string evaluation_csv(const EvaluationRecord& record) {
     row.emplace_back("seen_in_training", model.seen ? std::to_string(model.seen->training) : "");
     row.emplace_back("seen_in_validation",
                      model.seen ? std::to_string(model.seen->validation) : "");
-    if (model.has_several_labels()) continue;
+    if (model.has_several_labels()) {
+      add_row(csv, row);
+      continue;
+    }
     // With one label per image, overall accuracy, micro precision and micro recall are all the
     // share of correct predictions. Macro means are as scikit-learn's, over the classes that have
     // images or were predicted: the precision of a class that was never predicted is 0, as is the
@@ -354,18 +352,20 @@ std::string evaluation_csv(const EvaluationRecord& record) {
                            {"Macro_Precision", cell(number(precision))},
                            {"Micro_Recall", accuracy},
                            {"Macro_Recall", cell(number(recall))}});
+    add_row(csv, row);
   }
-  return csv_text(rows);
+  return csv;
 }
 
 std::string classes_csv(const EvaluationRecord& record) {
-  std::vector<TextPairs> rows;
+  std::string csv;
   for (const EvaluatedModel& model : record.models)
     for (const Json& of_class : classes_json(model)) {
-      TextPairs& row = rows.emplace_back(TextPairs{{"model", model.path}});
+      TextPairs row{{"model", model.path}};
       for (const auto& [name, value] : of_class.items()) add_cells(name, value, row);
+      add_row(csv, row);
     }
-  return csv_text(rows);
+  return csv;
 }
 
 std::string differences_csv(const EvaluationRecord& record) {

@@ -136,17 +136,17 @@ void RunReporter::end(RunEnd end) {
   add_warnings();
   run_.end = std::move(end);
   for (Guarded& guarded : sinks_) {
-    log_losses();
+    collect_losses();
     notify(guarded, [&](RunSink& sink) {
       sink.end(run_);
       guarded.has_ended = true;
     });
   }
-  log_losses();
+  collect_losses();
 }
 
 // Called again before each sink ends, so that a sink sees what those before it have lost.
-void RunReporter::log_losses() {
+void RunReporter::collect_losses() {
   run_.losses = never_made_;
   run_.whole_sinks.clear();
   if (const std::string lost = log_.lost(); !lost.empty()) run_.losses.push_back(lost);

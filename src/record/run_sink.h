@@ -95,7 +95,7 @@ class RunReporter {
   void begin(const Call& call);
   void add_warnings();
   void add_warning(const std::string& text);
-  void log_losses();
+  void collect_losses();
 
   Log& log_;
   RunRecord run_;

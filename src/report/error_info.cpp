@@ -1,7 +1,6 @@
 #include "report/error_info.h"
 
 #include <cstdlib>
-#include <string_view>
 
 #include "base/files.h"
 #include "base/platform/sagemaker.h"

@@ -34,10 +34,9 @@ fs::path keep_elsewhere(const std::string& log_path, const std::vector<OutputFil
                            : fs::path(log_path) / "kept_model";
       write_directory(prepare_model_output(place), files);
       return place;
-    } catch (const Error&) {
+    } catch (const std::exception&) {  // Error, or std::system_error
       std::error_code fault;
-      fs::remove(place, fault);           // if it is empty
-    } catch (const std::system_error&) {  // there is no temporary folder
+      fs::remove(place, fault);  // if it is empty
     }
   }
   return {};

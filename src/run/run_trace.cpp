@@ -21,9 +21,7 @@ RunTrace::RunTrace(const std::filesystem::path& path, int rank, Log& log)
     : path_(trace_path_of_rank(path, rank)), rank_(rank), log_(log) {
   if (is_folder(path_)) fail_to_write(path_, EISDIR);
   if (path_.has_parent_path()) make_folders(path_.parent_path());
-  DurableFile probe(path_);  // a temporary file of the largest possible size
-  probe.write(std::string(Timeline::kMaxBytes, ' '));
-  probe.finish();
+  complete_file(path_, std::string(Timeline::kMaxBytes, ' '));  // is there space? it goes at once
 }
 
 void RunTrace::after_step() {

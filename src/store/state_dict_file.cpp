@@ -226,14 +226,14 @@ StateDict read_safetensors(std::string_view bytes) {
   const std::string_view header = range_of(bytes, 8, size, "the header");
   if (!header.starts_with('{')) throw FormatFault("its header does not begin with '{'");
   const std::string_view data = bytes.substr(8 + size);
-  Json facts;
+  std::vector<Entry> entries;
   try {
-    facts = parse_json(header, RepeatedKeys::kRefused);
+    entries = read_entries(parse_json(header, RepeatedKeys::kRefused), data.size());
   } catch (const JsonFault& fault) {
     throw FormatFault(std::string("its header ") + fault.what());
   }
   StateDict state;
-  for (Entry& entry : read_entries(facts, data.size()))
+  for (Entry& entry : entries)
     state.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
                      std::string(data.substr(entry.begin, entry.end - entry.begin))});
   return state;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -64,6 +63,15 @@ void check_transformation_meta(std::string_view yaml, const std::string& where) 
   }
 }
 
+namespace {
+
+void check_meta_of(const fs::path& folder) {
+  const fs::path meta = folder / kMetaFile;
+  check_transformation_meta(read_part(meta, kMaxMeta), meta.string());
+}
+
+}  // namespace
+
 std::string read_transformation_directory(const fs::path& folder) {
   std::error_code fault;
   const fs::file_status status = fs::status(folder, fault);
@@ -73,7 +81,7 @@ std::string read_transformation_directory(const fs::path& folder) {
     fail(folder, "was left incomplete by a program that was killed, or is still being written");
   if (!is_there(folder / kMetaFile))
     fail(folder, "has no _meta.yaml, so it is not a transformation");
-  check_transformation_meta(read_part(folder / kMetaFile, kMaxMeta), (folder / kMetaFile).string());
+  check_meta_of(folder);
   return read_part(folder / kTransformsFile, kMaxTransforms);
 }
 
@@ -91,7 +99,7 @@ OutputFolder prepare_transformation_output(const fs::path& path) {
   if (!foreign.empty())
     refuse_output(path, "contains other files (" + quoted_names(foreign, kShown) + ")");
   if (has_own) try {
-      check_transformation_meta(read_part(path / kMetaFile, kMaxMeta), (path / kMetaFile).string());
+      check_meta_of(path);
     } catch (const Error&) {
       refuse_output(path, "contains something other than a transformation");
     }

@@ -2,7 +2,6 @@
 // files beside them. Symbolic links are followed wherever they lead. What a file holds is checked
 // when it is decoded.
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -28,8 +27,8 @@ struct Inner {
 
 // The contents of a folder, each list sorted by code point.
 struct FolderNames {
-  FolderEntries entries;
-  std::vector<std::string_view> images;  // names in `entries`, which keep their place when moved
+  std::string images;  // names, each followed by a slash, which no name contains
+  std::size_t num_images = 0;
   std::vector<Inner> folders;
   std::vector<std::string> label_files;
   LeftOut left_out;  // broken links, hidden images and other files
@@ -38,8 +37,7 @@ struct FolderNames {
 FolderNames list_folder(const fs::path& folder, const DatasetContext& context) {
   FolderNames found;
   try {
-    found.entries = FolderEntries(folder);
-    for (const auto& [name, type, may_be_link] : found.entries) {
+    for (const auto& [name, type, may_be_link] : FolderEntries(folder)) {
       if (is_never_data(name)) {
         if (has_image_extension(name) && !name.starts_with("._"))
           found.left_out.add(Reason::kHiddenImage, std::string(name));
@@ -49,7 +47,8 @@ FolderNames list_folder(const fs::path& folder, const DatasetContext& context) {
         found.left_out.add(type == fs::file_type::not_found ? Reason::kBrokenLink : Reason::kDevice,
                            std::string(name));
       } else if (has_image_extension(name)) {
-        found.images.push_back(name);
+        (found.images += name) += '/';
+        ++found.num_images;
       } else if (is_label_file(name)) {
         found.label_files.emplace_back(name);
       } else if (name != kClassesName) {
@@ -61,6 +60,16 @@ FolderNames list_folder(const fs::path& folder, const DatasetContext& context) {
                  ". Check its permissions.");
   }
   return found;
+}
+
+template <typename Visit>
+void for_each_image(const FolderNames& found, Visit&& visit) {
+  const std::string_view names = found.images;
+  for (std::size_t begin = 0; begin < names.size();) {
+    const std::size_t end = names.find('/', begin);
+    visit(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
 }
 
 // True if `folder` is a link to `canonical_root` or to a folder above it.
@@ -109,32 +118,39 @@ void add_class(const Inner& folder, const FolderNames& found, Listing& listing,
   for (const Inner& inner : found.folders)
     listing.left_out.add(inner.is_loop ? Reason::kLoop : Reason::kDeepFolder,
                          name + "/" + inner.name);
-  if (found.images.empty()) return listing.left_out.add(Reason::kEmptyFolder, name);
+  if (found.num_images == 0) return listing.left_out.add(Reason::kEmptyFolder, name);
   require_class_name(name, context);
   const int label = static_cast<int>(set.classes.size());
   set.classes.push_back(name);
   std::string path = name + "/";
-  for (const std::string_view image : found.images) {
+  for_each_image(found, [&](std::string_view image) {
     path.replace(name.size() + 1, path.npos, image);
     set.samples.add(path, label);
-  }
+  });
 }
 
 // Whether there is a label file in a class folder or below it.
 bool has_label_files(const FolderNames& top, const std::vector<FolderNames>& found,
                      const DatasetContext& context) {
   WalkedFolders walked(context.root);
-  const std::function<bool(const fs::path&, const FolderNames&)> has_some =
-      [&](const fs::path& folder, const FolderNames& names) {
-        if (!names.label_files.empty() || names.folders.empty()) return !names.label_files.empty();
-        const fs::path real = fs::canonical(folder);
-        return std::ranges::any_of(names.folders, [&](const Inner& inner) {
-          return !walked.enter(real, inner.name) &&
-                 has_some(real / inner.name, list_folder(real / inner.name, context));
-        });
-      };
-  for (std::size_t i = 0; i < found.size(); ++i)
-    if (has_some(context.root / top.folders[i].name, found[i])) return true;
+  std::vector<fs::path> folders;
+  const auto add_inner = [&](const fs::path& folder, const FolderNames& names) {
+    if (names.folders.empty()) return;
+    const fs::path real = fs::canonical(folder);
+    for (const Inner& inner : names.folders)
+      if (!walked.enter(real, inner.name)) folders.push_back(fs::canonical(real / inner.name));
+  };
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].label_files.empty()) return true;
+    add_inner(context.root / top.folders[i].name, found[i]);
+  }
+  while (!folders.empty()) {
+    const fs::path folder = std::move(folders.back());
+    folders.pop_back();
+    const FolderNames names = list_folder(folder, context);
+    if (!names.label_files.empty()) return true;
+    add_inner(folder, names);
+  }
   return false;
 }
 
@@ -157,9 +173,8 @@ bool read_classes(FolderNames& top, Listing& listing, const DatasetContext& cont
   if (has_label_files(top, found, context)) return false;
   std::size_t num_images = 0, name_bytes = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    num_images += found[i].images.size();
-    for (const std::string_view image : found[i].images)
-      name_bytes += top.folders[i].name.size() + 1 + image.size();
+    num_images += found[i].num_images;  // whose slashes are those of their paths
+    name_bytes += found[i].num_images * top.folders[i].name.size() + found[i].images.size();
   }
   listing.set.samples.reserve(num_images, name_bytes);
   for (std::size_t i = 0; i < found.size(); ++i)
@@ -216,13 +231,14 @@ void walk_images(const DatasetContext& context, const std::string& prefix, int d
   for (const std::string& name : found.label_files) label_files.push_back(prefix + name);
   int label = -1;
   if (std::vector<std::string>& classes = listing.set.classes;
-      context.every_image && depth == 1 && !found.images.empty()) {
+      context.every_image && depth == 1 && found.num_images > 0) {
     label = static_cast<int>(classes.size());
     classes.push_back(prefix.substr(0, prefix.size() - 1));
     require_class_name(classes.back(), context);
   }
-  for (const std::string_view image : found.images)
+  for_each_image(found, [&](std::string_view image) {
     listing.set.samples.add(prefix + std::string(image), label);
+  });
   if (found.folders.empty()) return;
   const fs::path real = fs::canonical(folder);
   for (const Inner& inner : found.folders) {
@@ -268,8 +284,9 @@ Listing list_folders(const DatasetContext& context) {
   if (!context.every_image && read_classes(top, listing, context) && !listing.set.samples.empty()) {
     top.left_out.forget(Reason::kOther);  // such as a README
     listing.left_out.add_all(top.left_out, "");
-    for (const std::string_view image : top.images)
+    for_each_image(top, [&](std::string_view image) {
       listing.left_out.add(Reason::kRootImage, std::string(image));
+    });
     add_data_beside(listing, context);
   } else {
     listing = Listing();

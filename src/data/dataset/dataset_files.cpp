@@ -322,6 +322,9 @@ void read_source(const DatasetContext& context, Dataset& set) {
 void fail_archive(const DatasetContext& context, const std::string& archive, const char* kind) {
   const std::string shown =
       std::string("the ") + kind + " '" + path_of_archive(context, archive).string() + "' ";
+  const auto unusable = [&](const std::exception& fault) {
+    context.fail(shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.");
+  };
   try {
     throw;
   } catch (const SpoolFault& fault) {
@@ -333,8 +336,14 @@ void fail_archive(const DatasetContext& context, const std::string& archive, con
   } catch (const std::system_error& fault) {
     context.fail(shown + "cannot be read: " + fault.code().message() +
                  ". Check the file and its permissions.");
-  } catch (const std::runtime_error& fault) {  // of the archive, a label, an image or a record
-    context.fail(shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.");
+  } catch (const ArchiveFault& fault) {
+    unusable(fault);
+  } catch (const LabelFault& fault) {
+    unusable(fault);
+  } catch (const ImageFault& fault) {
+    unusable(fault);
+  } catch (const RecordFault& fault) {
+    unusable(fault);
   }
 }
 

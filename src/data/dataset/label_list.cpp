@@ -362,13 +362,15 @@ std::vector<bool> ListRows::first_of_each() {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> order(rows.size());
   for (std::uint32_t i = 0; i < rows.size(); ++i) order[i] = {content_hash(rows.file_name(i)), i};
   std::ranges::sort(order);
-  std::map<std::string_view, std::uint32_t> firsts;  // of one hash, which names hardly ever share
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    const auto [hash, i] = order[k];
-    if (k > 0 && order[k - 1].first != hash) firsts.clear();
-    const auto [first, is_new] = firsts.emplace(rows.file_name(i), i);
-    is_first[i] = is_new;
-    if (!is_new) repeat(first->second, i);
+  for (std::size_t k = 1, begin = 0; k < order.size(); ++k) {
+    if (order[k - 1].first != order[k].first) begin = k;  // names hardly ever share a hash
+    const std::uint32_t i = order[k].second;
+    for (std::size_t earlier = begin; earlier < k && is_first[i]; ++earlier)
+      if (const std::uint32_t first = order[earlier].second;
+          is_first[first] && rows.file_name(first) == rows.file_name(i)) {
+        is_first[i] = false;
+        repeat(first, i);
+      }
   }
   return is_first;
 }
@@ -577,7 +579,10 @@ Listing list_rows(const DatasetContext& context) {
     if (std::optional<Listing> coco = list_coco_file(context, rows.root())) return *std::move(coco);
   try {
     rows.columns.refuse_repeats();
-    is_folder(context.root) ? read_parquet_list(rows) : reader_of(context.root)(rows);
+    if (is_folder(context.root))
+      read_parquet_list(rows);
+    else
+      reader_of(context.root)(rows);
   } catch (const RowFault& fault) {
     rows.fault(0, fault.what());
   }

@@ -29,9 +29,8 @@ std::string_view without_zero_tail(std::string_view bytes);
 // memory.
 std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part);
 
-// Little- and big-endian integers of `count` bytes from byte `at`; the caller has checked the
-// bounds.
-std::uint64_t from_little(std::string_view bytes, std::size_t at, std::size_t count);
+// A big-endian integer of `count` bytes from byte `at`; the caller has checked the bounds. (The
+// little-endian ones are read by from_little_endian().)
 std::uint64_t from_big(std::string_view bytes, std::size_t at, std::size_t count);
 
 // Chooses all of an image.

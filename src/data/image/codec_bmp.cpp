@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/tfrecord.h"
 #include "data/image/codec.h"
 
 namespace kiln::codec {
@@ -39,25 +40,25 @@ struct Header {
 
 Header read_header(std::string_view bytes) {
   Header header{.size = read_bmp_size(bytes)};
-  const std::uint32_t length = from_little(bytes, kHeaderBegin, 4);
+  const std::uint32_t length = from_little_endian(bytes.substr(kHeaderBegin, 4));
   const std::size_t end = kHeaderBegin + length;
   require_bytes(bytes.size(), end, "BMP");
   header.top_down = bytes[25] == '\xff';
-  header.bits = from_little(bytes, 28, 2);
-  header.compression = from_little(bytes, 30, 4);
-  header.num_colors = from_little(bytes, 46, 4);
+  header.bits = from_little_endian(bytes.substr(28, 2));
+  header.compression = from_little_endian(bytes.substr(30, 4));
+  header.num_colors = from_little_endian(bytes.substr(46, 4));
   header.palette = end;
   if (header.compression == kBitFields) {
     header.palette = std::max(end, kMasksBegin + 12);
     require_bytes(bytes.size(), header.palette, "BMP");
     const std::size_t count = length >= 56 ? 4 : 3;
     for (std::size_t i = 0; i < count; ++i)
-      header.masks[i] = from_little(bytes, kMasksBegin + 4 * i, 4);
+      header.masks[i] = from_little_endian(bytes.substr(kMasksBegin + 4 * i, 4));
   }
   const bool indexed = header.bits <= 8;
   if (header.num_colors == 0 && indexed) header.num_colors = 1U << header.bits;
   const std::size_t palette_bytes = indexed ? header.num_colors * kColorBytes : 0;
-  header.pixels = from_little(bytes, 10, 4);
+  header.pixels = from_little_endian(bytes.substr(10, 4));
   if (header.pixels == 0 || (header.pixels == end && indexed))
     header.pixels = header.palette + palette_bytes;
   return header;
@@ -205,14 +206,15 @@ void decode_bmp(std::string_view bytes, ImagePart& part) {
 ImageSize read_bmp_size(std::string_view bytes) {
   constexpr std::array<std::uint32_t, 5> kLengths = {40, 52, 56, 108, 124};
   constexpr std::array<std::uint32_t, 3> kLengthsOfOs2 = {12, 16, 64};
-  const std::uint32_t length = from_little(bytes, kHeaderBegin, 4);
+  const std::uint32_t length = from_little_endian(bytes.substr(kHeaderBegin, 4));
   if (std::ranges::count(kLengthsOfOs2, length) > 0)
     throw ImageFault("a BMP of OS/2 is not supported; save it as PNG, for example with `magick`");
   if (std::ranges::count(kLengths, length) == 0)
     fail_unsupported("a header of " + std::to_string(length) + " bytes");
   if (bytes.size() < 26) fail_in_header("BMP");
-  const std::uint32_t height = from_little(bytes, 22, 4);
-  return checked_size(from_little(bytes, 18, 4), height >> 24 == 0xff ? 0 - height : height);
+  const std::uint32_t height = from_little_endian(bytes.substr(22, 4));
+  return checked_size(from_little_endian(bytes.substr(18, 4)),
+                      height >> 24 == 0xff ? 0 - height : height);
 }
 
 }  // namespace kiln::codec

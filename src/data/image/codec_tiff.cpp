@@ -16,6 +16,7 @@
 
 #include <tiffio.h>
 
+#include "base/tfrecord.h"
 #include "data/image/codec.h"
 
 namespace kiln::codec {
@@ -392,7 +393,7 @@ bool visit_tiff_entries(std::string_view bytes,
   const bool little = bytes[0] == 'I';
   const bool big_form = bytes[little ? 2 : 3] == '+';
   const auto number = [&](std::size_t at, std::size_t size) {
-    return little ? from_little(bytes, at, size) : from_big(bytes, at, size);
+    return little ? from_little_endian(bytes.substr(at, size)) : from_big(bytes, at, size);
   };
   const std::uint64_t directory = big_form ? number(8, 8) : number(4, 4);
   if (directory > bytes.size() || bytes.size() - directory < 8) return false;

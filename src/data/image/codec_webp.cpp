@@ -4,6 +4,7 @@
 
 #include <webp/decode.h>
 
+#include "base/tfrecord.h"
 #include "data/image/codec.h"
 
 namespace kiln::codec {
@@ -45,12 +46,12 @@ Frame first_frame(std::string_view bytes) {
   constexpr std::size_t kFrameHeader = 16;
   std::size_t at = 12;
   while (at + 8 <= bytes.size()) {
-    const std::size_t length = from_little(bytes, at + 4, 4);
+    const std::size_t length = from_little_endian(bytes.substr(at + 4, 4));
     if (bytes.substr(at, 4) == "ANMF") {
       if (length < kFrameHeader || at + 8 + length > bytes.size()) break;
       return {bytes.substr(at + 8 + kFrameHeader, length - kFrameHeader),
-              std::size_t{from_little(bytes, at + 8, 3)} * 2,
-              std::size_t{from_little(bytes, at + 11, 3)} * 2};
+              std::size_t{from_little_endian(bytes.substr(at + 8, 3))} * 2,
+              std::size_t{from_little_endian(bytes.substr(at + 11, 3))} * 2};
     }
     at += 8 + length + (length & 1);
   }
@@ -62,7 +63,8 @@ void check_end(std::string_view bytes) {
   const std::size_t end = without_zero_tail(bytes).size();
   if (end == bytes.size()) return;
   for (std::size_t at = 12; at + 8 <= end;) {
-    const std::size_t length = from_little(bytes, at + 4, 4), next = at + 8 + length + (length & 1);
+    const std::size_t length = from_little_endian(bytes.substr(at + 4, 4)),
+                      next = at + 8 + length + (length & 1);
     if (bytes.substr(at, 4) == "VP8 " && without_zero_tail(bytes.substr(0, next)).size() < next)
       fail(VP8_STATUS_NOT_ENOUGH_DATA);
     at = next;

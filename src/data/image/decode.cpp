@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tfrecord.h"
 #include "data/image/codec.h"
 #include "data/image/unread_kind.h"
 
@@ -29,7 +30,7 @@ bool is_png(std::string_view bytes) {
 bool is_bmp(std::string_view bytes) {
   constexpr std::uint32_t kLongestHeader = 124;  // text that begins with "BM" claims more
   return bytes.starts_with("BM"sv) && bytes.size() >= 18 &&
-         codec::from_little(bytes, 14, 4) <= kLongestHeader;
+         from_little_endian(bytes.substr(14, 4)) <= kLongestHeader;
 }
 
 bool is_pnm(std::string_view bytes) {
@@ -265,13 +266,6 @@ std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part) {
   const std::span<std::uint8_t> pixels(part.pixels.data(), bytes);
   std::ranges::fill(pixels, std::uint8_t{0});
   return pixels;
-}
-
-std::uint64_t from_little(std::string_view bytes, std::size_t at, std::size_t count) {
-  std::uint64_t value = 0;
-  for (std::size_t i = count; i-- > 0;)
-    value = value << 8 | static_cast<std::uint8_t>(bytes[at + i]);
-  return value;
 }
 
 std::uint64_t from_big(std::string_view bytes, std::size_t at, std::size_t count) {

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <string>
 
+#include "base/tfrecord.h"
 #include "data/image/codec.h"
 
 namespace kiln {
 namespace {
 
 using codec::from_big;
-using codec::from_little;
 using std::string_view_literals::operator""sv;
 
 constexpr std::uint32_t kOrientationTag = 274;
@@ -84,7 +84,7 @@ std::optional<std::string_view> exif_of_webp(std::string_view bytes) {
   constexpr int kHasExif = 8;
   if (bytes.size() < 21 || bytes.substr(12, 4) != "VP8X" || (bytes[20] & kHasExif) == 0) return "";
   for (std::size_t at = 12; at + 8 <= bytes.size();) {
-    const std::size_t length = from_little(bytes, at + 4, 4);
+    const std::size_t length = from_little_endian(bytes.substr(at + 4, 4));
     if (bytes.substr(at, 4) == "EXIF") return bytes.substr(at + 8, length);
     at += 8 + length + (length & 1);
   }

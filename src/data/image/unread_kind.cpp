@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
 
 #include "base/text.h"
 
@@ -28,15 +29,16 @@ struct Row {
   std::array<std::string_view, 2> starts = {};         // of the files; unused ones are empty
   bool (*is_other)(std::string_view bytes) = nullptr;  // what begins otherwise
   std::array<std::string_view, 8> brands = {};         // of an ISO media file
+  std::array<std::string_view, 2> not_with = {};       // brands of another row
 
   bool matches(std::string_view bytes) const {
     const auto begins = [&](auto start) { return !start.empty() && bytes.starts_with(start); };
     return std::ranges::any_of(starts, begins) || (is_other != nullptr && is_other(bytes)) ||
-           has_brand(bytes);
+           (has_brand(bytes, brands) && !has_brand(bytes, not_with));
   }
 
   // ISO/IEC 14496-12, 4.3: the major brand, then the compatible ones.
-  bool has_brand(std::string_view bytes) const {
+  static bool has_brand(std::string_view bytes, std::span<const std::string_view> brands) {
     if (bytes.size() < 12 || bytes.substr(4, 4) != "ftyp"sv) return false;
     const std::size_t length =
         static_cast<unsigned char>(bytes[2]) * 256U + static_cast<unsigned char>(bytes[3]);
@@ -49,16 +51,17 @@ struct Row {
 
 // The first row that matches is used.
 constexpr Row kRows[] = {
+    {{"a HEIC photo", "HEIC photos", "convert", "with `heif-convert`, or set the camera to JPEG"},
+     " heic heif hif heics ",
+     {},
+     nullptr,
+     {"heic"sv, "heix"sv, "heim"sv, "heis"sv, "hevc"sv, "hevx"sv, "mif1"sv, "msf1"sv},
+     {"avif"sv, "avis"sv}},
     {{"an AVIF image", "AVIF images", "convert", "with `avifdec`"},
      " avif avifs ",
      {},
      nullptr,
      {"avif"sv, "avis"sv}},
-    {{"a HEIC photo", "HEIC photos", "convert", "with `heif-convert`, or set the camera to JPEG"},
-     " heic heif hif heics ",
-     {},
-     nullptr,
-     {"heic"sv, "heix"sv, "heim"sv, "heis"sv, "hevc"sv, "hevx"sv, "mif1"sv, "msf1"sv}},
     {{"a GIF image", "GIF images", "convert", "to PNG, for example with `magick`"},
      " gif ",
      {"GIF8"sv}},

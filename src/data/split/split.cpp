@@ -23,7 +23,7 @@ namespace {
 // Images that go to one side, or into one part, as a whole.
 struct ImageGroup {
   std::uint64_t key = std::numeric_limits<std::uint64_t>::max();  // the lowest key of its images
-  std::map<std::size_t, long long> shares;                        // its images by class
+  std::vector<std::pair<std::size_t, long long>> shares;          // its classes and their images
   std::uint8_t part = 0;
 };
 
@@ -34,8 +34,15 @@ std::vector<ImageGroup> image_groups(const SplitImages& images) {
     const std::uint32_t number = images.groups[i];
     if (number >= groups.size()) groups.resize(number + 1);
     groups[number].key = std::min(groups[number].key, images.keys[i]);
-    images.classes.visit(images.labels[i],
-                         [&](int id) { ++groups[number].shares[static_cast<std::size_t>(id)]; });
+    auto& shares = groups[number].shares;
+    images.classes.visit(images.labels[i], [&](int id) {
+      const auto label = static_cast<std::size_t>(id);
+      const auto share = std::ranges::find(shares, label, &decltype(shares.front())::first);
+      if (share == shares.end())
+        shares.emplace_back(label, 1);
+      else
+        ++share->second;
+    });
   }
   return groups;
 }

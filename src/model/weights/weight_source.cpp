@@ -71,7 +71,9 @@ ModelDirectory read_packed_model(const fs::path& path) {
             "; set TMPDIR to a folder with more space";
   } catch (const std::system_error& failure) {
     fault = failure.code().message();
-  } catch (const std::runtime_error& failure) {
+  } catch (const ArchiveFault& failure) {
+    fault = failure.what();
+  } catch (const FormatFault& failure) {
     fault = failure.what();
   }
   throw Error(ErrorCode::kInvalidModelDirectory,

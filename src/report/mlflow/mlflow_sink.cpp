@@ -119,6 +119,7 @@ MlflowSink::~MlflowSink() {
   {
     const std::lock_guard lock(mutex_);
     waiting_.clear();
+    files_.clear();
     ending_ = true;
   }
   changed_.notify_one();

@@ -81,7 +81,7 @@ class MlflowSink : public RunSink {
   std::size_t num_points_ = 0, num_lost_ = 0;
   bool ending_ = false;
   std::string run_id_;
-  const char* status_ = nullptr;
+  const char* status_ = "FINISHED";
 
   std::thread thread_;
 };

@@ -72,7 +72,7 @@ std::vector<std::string> gather_packed(World& world, const SampleTable& samples,
   const std::vector<std::uint64_t> all = hashes_of_all(world, samples);
   if (!world.leads()) return {};
   for (std::uint64_t i = 0; i < all.size(); ++i) pack(i, all[i]);
-  return {bytes};
+  return {std::move(bytes)};
 }
 
 std::vector<std::uint64_t> gather(World& world, const SampleTable& samples,

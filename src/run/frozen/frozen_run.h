@@ -13,7 +13,8 @@ namespace kiln {
 // unless a resumed run has already done it, and the starting point of fine-tuning. Unless a stop
 // signal ends the run (Stop::now()), the state's best epoch, the first, is the network with its new
 // head afterwards. Writes no checkpoints meanwhile, since it is short: a run stopped here starts
-// over. --time-limit does not shorten this; a warning says so if it matters. A collective.
+// over. --time-limit shortens the fit alone, not the pass of the images; a warning says so. A
+// collective.
 void fit_head_first(Run& run);
 
 // Whether an epoch of fine-tuning may become the best one: unless the frozen network is better by

@@ -320,7 +320,10 @@ RunStart describe_run(const Run& run) {
   plan_model(run, *run.state->model, start.num_parameters, start.plan);
   plan_better_start(run, start.plan);
   plan_machine(run, start.plan);
-  plan.uses_features ? plan_features(run, start.plan) : plan_epochs(run, start.plan);
+  if (plan.uses_features)
+    plan_features(run, start.plan);
+  else
+    plan_epochs(run, start.plan);
   add_found_lines(plan.settings, start.plan);
   for (const std::string& idle : idle_gpus(run.world, run.machine.device))
     start.plan.emplace_back("idle", idle + ": use `kiln train --ranks auto` to use all of them");

@@ -133,11 +133,11 @@ std::string step_warning(const StepNeed& need) {
 void check_step_memory(const Device& device, const ImageModel& model, const World& world,
                        const PixelPlan& pixels, StepSize step, std::vector<std::string>& warnings) {
   const bool by_chain = pixels.train.chain != nullptr;
-  const double free = free_bytes(device, world);
+  const double free = free_bytes(device, world), kept_numbers = model.kept_numbers();
   const auto check = [&](ImageSize size, const char* size_option) {
     step.height = size.height;
     step.width = size.width;
-    const StepNeed need{.kept_numbers = model.kept_numbers(),
+    const StepNeed need{.kept_numbers = kept_numbers,
                         .step = step,
                         .least_batch = pixels.smallest_batch,
                         .free = free,

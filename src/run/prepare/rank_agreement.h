@@ -1,5 +1,5 @@
-// Values that ranks compare before training (failures: World::agree()). Unless noted, these are
-// collectives, which all ranks call in the same order.
+// What the ranks compare and agree on before training (failures: World::agree()). Unless noted,
+// these are collectives, which all ranks call in the same order.
 #pragma once
 
 #include <algorithm>

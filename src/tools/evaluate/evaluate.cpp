@@ -1,7 +1,7 @@
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <regex>
@@ -91,8 +91,7 @@ class EvaluatedAnswers {
         true_labels_(set, labels()),
         ids_(class_ids(set, labels())),
         faults_(config.prediction.max_bad_images, log),
-        figures_(has_several() ? 0 : static_cast<int>(labels().size()),
-                 has_several() ? 0 : config.top_k, has_several() ? 0 : kMostWrong),
+        figures_(has_several() ? 0 : static_cast<int>(labels().size()), config.top_k, kMostWrong),
         answers_(has_several() ? 0 : set.samples.size(), Prediction{.predicted = -1}),
         sets_(set.labels.sets) {
     require_labels(config);
@@ -182,10 +181,10 @@ class EvaluatedAnswers {
         .sample = i, .label = truth, .predicted = top[0], .confidence = row.best[0].confidence};
   }
   void judge_labels(std::uint32_t i, const at::Tensor& logits, Score& row) {
-    if (!at::isfinite(logits).all().item<bool>())
+    const auto* own = logits.const_data_ptr<float>();
+    if (!std::all_of(own, own + logits.numel(), [](float logit) { return std::isfinite(logit); }))
       row = {.path = row.path, .true_label = row.true_label, .fault = kNoNumberFault};
     if (row.best.empty() || !true_labels_.is_known(i)) return;
-    const auto* own = logits.const_data_ptr<float>();
     given_.push_back(set_.samples.label(i));
     logits_.insert(logits_.end(), own, own + logits.numel());
     images_.push_back(i);

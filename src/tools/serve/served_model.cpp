@@ -1,8 +1,5 @@
 #include "tools/serve/served_model.h"
 
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/topk.h>
-
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -159,9 +156,10 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     Score& score = answers[i].score = std::move(scores[i]);
     if (score.fault.empty()) score.fault = images[i]->fault;
     if (score.best.empty() || images[i]->pixels.empty()) continue;
-    const at::Tensor likeliest = std::get<1>(at::topk(at::tensor(score.probabilities), 1));
+    const auto likeliest = std::ranges::max_element(score.probabilities);
     const at::Tensor map =
-        predictor_.map_of(input.narrow(0, static_cast<std::int64_t>(i), 1), likeliest.item<int>());
+        predictor_.map_of(input.narrow(0, static_cast<std::int64_t>(i), 1),
+                          static_cast<int>(likeliest - score.probabilities.begin()));
     if (map.numel() > 1)
       answers[i].heat_map =
           cut_out(with_heat_map({pixels_.output, images[i]->pixels}, map), images[i]->picture);

@@ -75,8 +75,9 @@ bool is_enough(const RunRecord& run, const TrialPlan& plan) {
   constexpr double kSeconds = 2;
   const Stretch stretch = longest_stretch(run, plan.warm_up);
   if (stretch.steps() < kFewest) return false;
-  return stretch.steps() >= (plan.steps > 0 ? plan.steps : kMost) ||
-         stretch.rate(run) < plan.least_rate || (plan.steps == 0 && stretch.seconds() >= kSeconds);
+  if (plan.steps > 0) return stretch.steps() >= plan.steps;
+  return stretch.steps() >= kMost || stretch.seconds() >= kSeconds ||
+         stretch.rate(run) < plan.least_rate;
 }
 
 double mean_loss(const RunRecord& run, const Stretch& stretch) {

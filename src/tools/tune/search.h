@@ -66,10 +66,11 @@ struct TrialPlan {
   std::vector<std::string> words;    // [0] is the program's path
   std::filesystem::path log_path;    // where the run writes its record; removed before and after it
   std::filesystem::path model_path;  // where the run would write its model; removed likewise
-  // To measure, after `warm_up` steps; 0: 30, or as many as take two seconds, but at least five.
+  // To measure, after `warm_up` steps; 0: 30, or as many as take two seconds, but at least five,
+  // which also suffice for fewer than `least_rate` images/s.
   int steps = 0;
   int warm_up = 5;
-  double least_rate = 0;  // images/s: below them it ends after five measured steps
+  double least_rate = 0;
   double max_seconds = 300;
 };
 

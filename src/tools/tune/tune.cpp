@@ -94,7 +94,8 @@ std::vector<Knob> knobs_of(const TuneConfig& config) {
 }
 
 class Tuner {
-  static constexpr int kOtherTrials = 4;  // the two that confirm, and two larger batches
+  static constexpr std::array kBatchFactors = {2, 4};
+  static constexpr auto kOtherTrials = 2 + kBatchFactors.size();  // two trials confirm the fastest
   static constexpr std::array kRateFactors = {0.1, 0.3, 1.0, 3.0, 10.0};  // of learning rates
   static constexpr double kHopeful = 0.9;  // of the best rate: slower trials end early
 
@@ -229,7 +230,8 @@ class Tuner {
     std::string batch = std::to_string(config_.train.optimization.batch_size);
     for (const auto& [option, value] : settings)
       if (option == "batch-size") batch = value;
-    for (int times = 2; times <= 4 && stop_signal() == 0; times *= 2) {
+    for (const int times : kBatchFactors) {
+      if (stop_signal() != 0) return;
       const std::string larger = std::to_string(std::stoll(batch) * times);
       const TrialOutcome outcome = measure(changed(settings, {{"batch-size", larger}}));
       if (!outcome.result.fault.empty() || outcome.result.images_per_second < 1.03 * rate) return;

@@ -17,8 +17,9 @@ namespace kiln {
 // An option of `kiln train` that an exchange or a task cannot be used with.
 struct UnfitOption {
   const char* name;
-  std::string_view value;   // that cannot be used; empty: any but the default
-  std::string_view reason;  // of an exchange, after "cannot be used with --exchange NAME, "
+  std::string_view value;  // that cannot be used; empty: any but the default
+  // Of an exchange, after "cannot be used with --exchange NAME, ".
+  std::string_view reason = {};
 };
 
 // A row of the table.

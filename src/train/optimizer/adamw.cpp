@@ -33,8 +33,7 @@ class AdamW : public Optimizer {
     step_.add_(1);
     for (const ParameterGroup& group : groups_) {
       const std::vector<at::Tensor> steps(group.parameters.size(), step_);  // of all parameters
-      at::_fused_adamw_(without_names(group.parameters), group.gradients, group.states[0],
-                        group.states[1],
+      at::_fused_adamw_(group.tensors, group.gradients, group.states[0], group.states[1],
                         /*max_exp_avg_sqs=*/{}, steps, learning_rate * group.rate, momentum_,
                         kSquareDecay, group.weight_decay, kEpsilon, /*amsgrad=*/false,
                         /*maximize=*/false, /*grad_scale=*/{}, skip);

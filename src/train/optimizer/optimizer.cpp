@@ -90,6 +90,7 @@ std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items) {
 std::vector<ParameterGroup> with_state(std::vector<ParameterGroup> groups, std::size_t num_kinds) {
   const c10::AutoGradMode no_grad(false);
   for (ParameterGroup& group : groups) {
+    group.tensors = without_names(group.parameters);
     group.states.resize(num_kinds);
     for (const NamedTensor& parameter : group.parameters)
       for (auto& state : group.states) state.push_back(at::zeros_like(parameter.tensor));

@@ -23,7 +23,9 @@ struct ParameterGroup {
   std::vector<at::Tensor> gradients;  // in the same order, with the same strides (GradientBuckets)
   double weight_decay = 0;
   double rate = 1;  // factor on the learning rate
-  // In an optimizer: by kind, such as momenta, of the same shape as each parameter, in their order.
+  // In an optimizer, in the parameters' order: their tensors, and by kind, such as momenta, tensors
+  // of the same shapes.
+  std::vector<at::Tensor> tensors = {};
   std::vector<std::vector<at::Tensor>> states = {};
 };
 

@@ -21,7 +21,7 @@ class Sgd : public Optimizer {
   void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
     for (const ParameterGroup& group : groups_)
-      at::_fused_sgd_(without_names(group.parameters), group.gradients,
+      at::_fused_sgd_(group.tensors, group.gradients,
                       momentum_ > 0 ? at::TensorList(group.states[0]) : at::TensorList(),
                       group.weight_decay, momentum_, learning_rate * group.rate, /*dampening=*/0.0,
                       /*nesterov=*/true, /*maximize=*/false, /*is_first_step=*/false,
