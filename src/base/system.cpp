@@ -64,6 +64,18 @@ int usable_cpus() {
   return std::max(cpus, 1);
 }
 
+bool cpu_has(std::string_view feature) {
+  static const std::vector<std::string> kFeatures = [] {
+    std::ifstream processors("/proc/cpuinfo");
+    std::string line;
+    while (std::getline(processors, line) && !line.starts_with("flags")) {
+    }
+    std::istringstream words(line);
+    return std::vector<std::string>(std::istream_iterator<std::string>(words), {});
+  }();
+  return std::find(kFeatures.begin(), kFeatures.end(), feature) != kFeatures.end();
+}
+
 long long peak_memory_bytes() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

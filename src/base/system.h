@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace kiln {
@@ -33,6 +34,9 @@ std::string environment(const char* name);
 // CPUs available to this process: the affinity mask, limited by the quotas of its control groups.
 // At least 1.
 int usable_cpus();
+
+// Whether the processor has `feature`, named as in the flags of /proc/cpuinfo: avx2, avx512_bf16.
+bool cpu_has(std::string_view feature);
 
 // Peak and current resident memory, in bytes.
 long long peak_memory_bytes();

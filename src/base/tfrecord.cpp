@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/system.h"
+
 namespace kiln {
 namespace {
 
@@ -40,7 +42,7 @@ static_assert(~by_table("123456789", ~0U) == 0xE3069283, "the polynomial's check
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc) {
-  static const bool kHasInstruction = __builtin_cpu_supports("sse4.2") != 0;
+  static const bool kHasInstruction = cpu_has("sse4_2");
   return ~(kHasInstruction ? by_instruction(bytes, ~crc) : by_table(bytes, ~crc));
 }
 

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "model/image_model.h"
-#include "model/small_map_convolution.h"
+#include "model/operators/autocast.h"
+#include "model/operators/small_map_convolution.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,5 @@
 #include "model/image_model.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -19,6 +18,7 @@
 #include "base/random.h"
 #include "model/layers.h"
 #include "model/networks.h"
+#include "model/operators/autocast.h"
 
 namespace kiln {
 namespace {
@@ -312,29 +312,6 @@ std::unique_ptr<ImageModel> image_model_of(std::shared_ptr<Network> network,
 
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options) {
   return image_model_of(make_network(options), options);
-}
-
-Autocast::Autocast(c10::DeviceType device, c10::ScalarType type)
-    : device_(device), is_on_(type != c10::kFloat) {
-  if (!is_on_) return;
-  was_enabled_ = at::autocast::is_autocast_enabled(device);
-  type_before_ = at::autocast::get_autocast_dtype(device);
-  at::autocast::set_autocast_enabled(device, true);
-  at::autocast::set_autocast_dtype(device, type);
-  at::autocast::increment_nesting();
-}
-
-// The cached casts of the weights must be dropped before an optimizer changes the originals.
-Autocast::~Autocast() {
-  if (!is_on_) return;
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_dtype(device_, type_before_);
-  at::autocast::set_autocast_enabled(device_, was_enabled_);
-}
-
-c10::ScalarType Autocast::type_on(c10::DeviceType device) {
-  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
-                                                   : c10::kFloat;
 }
 
 }  // namespace kiln

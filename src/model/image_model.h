@@ -3,15 +3,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/DeviceType.h>
-#include <c10/core/ScalarType.h>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "model/catalogue.h"
-#include "model/sync_batch_norm.h"
+#include "model/operators/sync_batch_norm.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
@@ -82,8 +80,9 @@ class ImageModel {
   // file.
   virtual void fold_batch_norm() = 0;
   // The same, and from now on computes in InferenceMode on a CPU with fused operators
-  // (model/fused_convolution.h), if LibTorch has them and nothing can overflow. Then forward()
-  // takes a few images at a time, so that their feature maps stay in the processor's cache.
+  // (model/operators/fused_convolution.h), if LibTorch has them and nothing can overflow. Then
+  // forward() takes a few images at a time, so that their feature maps stay in the processor's
+  // cache.
   virtual void fuse() { fold_batch_norm(); }
   // How many numbers a step keeps for backward, for each pixel of an image: at least.
   virtual double kept_numbers() const = 0;
@@ -93,27 +92,5 @@ class ImageModel {
 // first, unless the options want no values. Throws Error kInvalidModelDirectory, listing the known
 // names, for an unknown name.
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options);
-
-// Mixed precision on the current thread, using LibTorch's autocast.
-
-// For the lifetime of this object, convolutions and linear layers on `device` compute in `type`;
-// their weights are cast only once. With kFloat nothing changes: they compute in the type of their
-// inputs. May be nested.
-class Autocast {
- public:
-  Autocast(c10::DeviceType device, c10::ScalarType type);
-  ~Autocast();
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
-  // The type this thread currently computes in; kFloat if autocast is off.
-  static c10::ScalarType type_on(c10::DeviceType device);
-
- private:
-  c10::DeviceType device_;
-  bool is_on_;
-  bool was_enabled_ = false;
-  c10::ScalarType type_before_ = c10::kFloat;
-};
 
 }  // namespace kiln

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/image_model.h"
-#include "model/small_map_convolution.h"
+#include "model/operators/autocast.h"
+#include "model/operators/small_map_convolution.h"
 
 namespace kiln {
 namespace {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "model/fused_convolution.h"
-#include "model/sync_batch_norm.h"
+#include "model/operators/fused_convolution.h"
+#include "model/operators/sync_batch_norm.h"
 
 namespace kiln {
 

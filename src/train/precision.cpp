@@ -2,14 +2,12 @@
 
 #include <ATen/Context.h>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 #include <string>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/text.h"
+#include "model/operators/autocast.h"
 #include "parallel/processors/contention.h"
 
 namespace kiln {
@@ -52,14 +50,7 @@ std::string reason_of(Precision precision, const ComputeUnits& units) {
 }  // namespace
 
 bool cpu_has_bf16_units() {
-  std::ifstream processors("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(processors, line) && !line.starts_with("flags")) {
-  }
-  std::istringstream flags(line);
-  return std::any_of(std::istream_iterator<std::string>(flags), {}, [](const std::string& flag) {
-    return flag == "amx_bf16" || flag == "avx512_bf16";
-  });
+  return cpu_has("amx_bf16") || cpu_has("avx512_bf16");
 }
 
 void require_possible(std::optional<Precision> asked, const ComputeUnits& units) {

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/fused_convolution.h"
+#include "model/operators/fused_convolution.h"
 #include "model/image_model.h"
 
 namespace kiln {

@@ -156,7 +156,7 @@ void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Nor
     factors.std[i] = static_cast<float>(scaling.std[i % 3]);
   }
   const std::size_t num_runs = num_pixels / kPixels;
-  if (__builtin_cpu_supports("avx2"))
+  if (cpu_has("avx2"))
     scale_runs_avx2(rgb, num_runs, factors, out);
   else
     scale_runs(rgb, num_runs, factors, out);

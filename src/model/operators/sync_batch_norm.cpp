@@ -1,4 +1,4 @@
-#include "model/sync_batch_norm.h"
+#include "model/operators/sync_batch_norm.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/batch_norm_backward_elemt.h>

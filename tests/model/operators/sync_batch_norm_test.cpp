@@ -1,4 +1,4 @@
-#include "model/sync_batch_norm.h"
+#include "model/operators/sync_batch_norm.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>

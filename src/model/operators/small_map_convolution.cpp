@@ -1,4 +1,4 @@
-#include "model/small_map_convolution.h"
+#include "model/operators/small_map_convolution.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "model/image_model.h"
+#include "model/operators/autocast.h"
 
 namespace kiln {
 namespace {

@@ -1,9 +1,11 @@
 // Compiled with OpenMP, so it must not include LibTorch's headers: they would compile differently
 // than in the other files.
-#include "model/joined_maps.h"
+#include "model/operators/joined_maps.h"
 
 #include <algorithm>
 #include <bit>
+
+#include "base/system.h"
 
 namespace kiln {
 namespace {
@@ -92,8 +94,7 @@ template <int kSide, typename Number>
 
 template <int kSide, typename Number>
 void run(const Pass& pass) {
-  const auto compute =
-      __builtin_cpu_supports("avx2") ? tile_avx2<kSide, Number> : tile<kSide, Number>;
+  const auto compute = cpu_has("avx2") ? tile_avx2<kSide, Number> : tile<kSide, Number>;
 #pragma omp parallel for schedule(static)
   for (std::int64_t first = 0; first < pass.num_pixels; first += kTile) compute(pass, first);
 }

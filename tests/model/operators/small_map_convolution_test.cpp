@@ -1,4 +1,4 @@
-#include "model/small_map_convolution.h"
+#include "model/operators/small_map_convolution.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -10,8 +10,8 @@
 #include <array>
 #include <vector>
 
-#include "model/image_model.h"
 #include "model/layers.h"
+#include "model/operators/autocast.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/fused_convolution.h"
+#include "model/operators/fused_convolution.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "model/image_model.h"
-#include "model/joined_maps.h"
+#include "model/operators/autocast.h"
+#include "model/operators/joined_maps.h"
 
 namespace kiln {
 namespace {

@@ -1,0 +1,29 @@
+// Mixed precision on the current thread, using LibTorch's autocast.
+#pragma once
+
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
+
+namespace kiln {
+
+// For the lifetime of this object, convolutions and linear layers on `device` compute in `type`;
+// their weights are cast only once. With kFloat nothing changes: they compute in the type of their
+// inputs. May be nested.
+class Autocast {
+ public:
+  Autocast(c10::DeviceType device, c10::ScalarType type);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+  // The type this thread currently computes in; kFloat if autocast is off.
+  static c10::ScalarType type_on(c10::DeviceType device);
+
+ private:
+  c10::DeviceType device_;
+  bool is_on_;
+  bool was_enabled_ = false;
+  c10::ScalarType type_before_ = c10::kFloat;
+};
+
+}  // namespace kiln
