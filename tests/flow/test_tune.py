@@ -96,6 +96,14 @@ class TuneTest(FlowTest):
                        "--log-path", self.folder / "logs")
         self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
 
+    def test_short_epochs_are_measured_together(self):
+        """An epoch has three steps here, and ten are to be measured: else a trial goes on for five minutes, as kiln() does."""
+        job = self.words(batch_size=16, epochs=10000, patience=10000, ranks=1, threads=1)
+        job[job.index("--steps") + 1] = 10
+        result = kiln(*job, environment=self.environment())
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, r"\n *\d+\.\d +1\.00 .*as given")
+
     def test_the_file_has_what_the_line_has(self):
         """Not what the recipe makes of its length; a default that is given, and a limit of time."""
         given = {"recipe": "modern", "time-limit": "20min", "patience": "5", "ranks": "1", "threads": "1"}

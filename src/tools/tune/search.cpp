@@ -48,46 +48,39 @@ void remove_outputs(const TrialPlan& plan) {
   std::filesystem::remove_all(plan.model_path, ignored);
 }
 
-// Two recorded steps of one epoch; the time between them is measured.
-struct Stretch {
-  const StepRecord* first = nullptr;
-  const StepRecord* last = nullptr;
-  int steps() const { return first == nullptr ? 0 : last->step - first->step; }
-  double seconds() const { return last->elapsed_seconds - first->elapsed_seconds; }
-  double rate(const RunRecord& run) const { return run.start.global_batch * steps() / seconds(); }
+// The recorded steps after the warm-up, which is in the first epoch. What lies between two epochs
+// does not count.
+struct Measured {
+  int steps = 0;
+  double seconds = 0;
+  Totals totals = {};
+  double rate(const RunRecord& run) const { return run.start.global_batch * steps / seconds; }
 };
 
-// Returns the longest stretch after the warm-up steps; the later of two equal ones.
-Stretch longest_stretch(const RunRecord& run, int warm_up) {
-  Stretch best, now;
+Measured measured(const RunRecord& run, int warm_up) {
+  Measured all;
+  const StepRecord epoch_begin;
+  const StepRecord* before = nullptr;
   for (const StepRecord& step : run.steps) {
-    const bool is_warm = step.epoch > 1 || step.step > warm_up;
-    if (!is_warm) continue;
-    if (now.first == nullptr || now.first->epoch != step.epoch) now = {&step, &step};
-    now.last = &step;
-    if (now.steps() >= best.steps()) best = now;
+    if (step.epoch == 1 && step.step <= warm_up) continue;
+    if (before == nullptr || before->epoch != step.epoch)
+      before = step.epoch == 1 ? &step : &epoch_begin;
+    all.steps += step.step - before->step;
+    all.seconds += step.elapsed_seconds - before->elapsed_seconds;
+    all.totals.loss_sum += step.batch.loss_sum;
+    all.totals.count += step.batch.count;
+    before = &step;
   }
-  return best;
+  return all;
 }
 
 bool is_enough(const RunRecord& run, const TrialPlan& plan) {
   constexpr int kFewest = 5, kMost = 30;
   constexpr double kSeconds = 2;
-  const Stretch stretch = longest_stretch(run, plan.warm_up);
-  if (stretch.steps() < kFewest) return false;
-  if (plan.steps > 0) return stretch.steps() >= plan.steps;
-  return stretch.steps() >= kMost || stretch.seconds() >= kSeconds ||
-         stretch.rate(run) < plan.least_rate;
-}
-
-double mean_loss(const RunRecord& run, const Stretch& stretch) {
-  Totals sums;
-  for (const StepRecord& step : run.steps) {
-    if (step.epoch != stretch.last->epoch || step.step < stretch.first->step) continue;
-    sums.loss_sum += step.batch.loss_sum;
-    sums.count += step.batch.count;
-  }
-  return sums.loss();
+  const Measured all = measured(run, plan.warm_up);
+  if (all.steps < kFewest) return false;
+  if (plan.steps > 0) return all.steps >= plan.steps;
+  return all.steps >= kMost || all.seconds >= kSeconds || all.rate(run) < plan.least_rate;
 }
 
 TrialOutcome outcome_of(const RunRecord& run, const TrialPlan& plan) {
@@ -97,10 +90,10 @@ TrialOutcome outcome_of(const RunRecord& run, const TrialPlan& plan) {
     outcome.result.peak_memory_bytes =
         std::max(outcome.result.peak_memory_bytes,
                  epoch.peak_device_bytes > 0 ? epoch.peak_device_bytes : epoch.peak_memory_bytes);
-  const Stretch stretch = longest_stretch(run, plan.warm_up);
-  if (stretch.steps() >= kFewest) {
-    outcome.result.images_per_second = stretch.rate(run);
-    outcome.loss = mean_loss(run, stretch);
+  const Measured all = measured(run, plan.warm_up);
+  if (all.steps >= kFewest) {
+    outcome.result.images_per_second = all.rate(run);
+    outcome.loss = all.totals.loss();
   } else if (!run.epochs.empty()) {
     outcome.result.images_per_second = run.epochs.back().train_images_per_second;
     outcome.loss = run.epochs.back().train.loss();
