@@ -1,5 +1,5 @@
 // The options of the commands that start jobs, except for the command after their `--`, and of
-// those that show something: `kiln launch`, `tune`, `watch`, `inspect`, `report`, `compare`,
+// those that show something: `kiln launch`, `tune`, `inspect`, `report`, `compare`,
 // `describe`.
 #include <algorithm>
 
@@ -77,15 +77,6 @@ CommandInfo tune_command() {
        opt(&TuneConfig::learning_rates, "learning-rates", on_off(), kTraining,
            "Also try learning rates, from a tenth to ten times the job's, and keep the one whose "
            "loss falls fastest. Needs --steps, such as 200.")});
-}
-
-CommandInfo watch_command() {
-  return command<WatchConfig>(
-      "watch", "Follow a running job from another terminal by reading its --log-path.",
-      "[LOG-PATH]",
-      {opt(&WatchConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional},
-           "The --log-path of the run; the flag name may be omitted.")
-           .otherwise("logs")});
 }
 
 CommandInfo inspect_command() {

@@ -414,7 +414,6 @@ CommandInfo transform_apply_command();
 // job_options.cpp
 CommandInfo launch_command();
 CommandInfo tune_command();
-CommandInfo watch_command();
 CommandInfo inspect_command();
 CommandInfo report_command();
 CommandInfo compare_command();

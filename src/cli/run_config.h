@@ -444,10 +444,6 @@ struct CompareConfig {
   std::string output_path = "compare.html";
 };
 
-struct WatchConfig {
-  std::string log_path;
-};
-
 struct DescribeConfig {
   std::string format;
 };
@@ -466,7 +462,7 @@ struct VersionRequest {};
 using Command = std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig,
                              ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
                              SplitImagesConfig, TransformInitConfig, TransformApplyConfig,
-                             PackConfig, DemoDataConfig, InspectConfig, WatchConfig, DescribeConfig,
+                             PackConfig, DemoDataConfig, InspectConfig, DescribeConfig,
                              ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

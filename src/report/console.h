@@ -51,9 +51,9 @@ std::string scoring_line(long long done, long long total, double seconds, const 
 // with a star, and some in between. A final line explains the star.
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch);
 
-// The plan, progress and closing block of a run, for the run itself and for `kiln watch`. `log`
-// must outlive the sink. At the end the path `page` is shown if its sink lost nothing. Add this
-// sink last: its end() reports what the other sinks have lost.
+// The plan, progress and closing block of a run. `log` must outlive the sink. At the end the path
+// `page` is shown if its sink lost nothing. Add this sink last: its end() reports what the other
+// sinks have lost.
 std::unique_ptr<RunSink> make_console(Log& log, const std::filesystem::path& page);
 
 }  // namespace kiln

@@ -30,7 +30,7 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
       reporter.add([&] { return make_repeat_file(folder / kRepeatName, repeat); }, folder);
     reporter.add([&] { return make_epochs_csv(folder / kEpochsFileName); }, folder);
     reporter.add([&] { return make_tensorboard(folder / "tensorboard"); }, folder);
-    reporter.add([&] { return make_html_report(folder / kReportName); }, folder);
+    reporter.add([&] { return make_html_report(folder / kReportName, reporter.run()); }, folder);
   }
   if (!config.kfp_executor_input.empty())
     reporter.add([&] { return make_kfp_artifact(config.kfp_executor_input); });

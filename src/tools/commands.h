@@ -105,11 +105,6 @@ int run(const TransformApplyConfig& config, Process& process);
 // and Error kUserError if the kind of the path is unknown.
 int run(const InspectConfig& config, Process& process);
 
-// Follows a running job through its metrics.jsonl. Waits for a run to start; returns when it has
-// ended or on a stop signal. Throws Error kUserError if there is no folder for a run,
-// kFailedToCompleteOperation if the run was probably killed.
-int run(const WatchConfig& config, Process& process);
-
 // The run may have ended in any way, or still be running. Throws Error kInvalidDataset if there is
 // no run.
 int run(const ReportConfig& config, Process& process);

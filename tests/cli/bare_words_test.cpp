@@ -246,9 +246,8 @@ TEST_F(BareWords, OfOtherProgramsMayBeCommands) {
 }
 
 TEST_F(BareWords, AreNotAskedForWhereTheyHaveADefault) {
-  EXPECT_EQ(parse_as<WatchConfig>({"watch"}).log_path, "logs");
   EXPECT_EQ(parse_as<ReportConfig>({"report"}).log_path, "logs");
-  EXPECT_EQ(parse_as<WatchConfig>({"watch", "not-yet"}).log_path, "not-yet");
+  EXPECT_EQ(parse_as<ReportConfig>({"report", "not-yet"}).log_path, "not-yet");
   EXPECT_EQ(parse_as<SplitImagesConfig>({"split", "d"}).output_path, "split");
   EXPECT_NE(fault({"split", "d", "--tgt-train-path=a"}).find("--tgt-test-path"), std::string::npos);
   EXPECT_NE(fault({"train", "--resume"}).find("--resume needs a value"), std::string::npos);

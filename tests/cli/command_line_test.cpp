@@ -233,10 +233,11 @@ TEST(CommandLine, UnknownCommandsAreFaults) {
   EXPECT_NE(fault({"zebra"}).find(
                 "train, score, serve, evaluate, audit, export, launch, tune, init-model, "
                 "convert, split, transform init, transform apply, "
-                "pack, demo-data, watch, inspect, report, compare or describe"),
+                "pack, demo-data, inspect, report, compare or describe"),
             std::string::npos);
   EXPECT_FALSE(parse_as<HelpRequest>({}).asked_for);
   EXPECT_NE(fault({"--epochs", "5"}).find("precedes the command"), std::string::npos);
+  EXPECT_NE(fault({"watch", "logs"}).find("report.html"), std::string::npos);
 }
 
 TEST(CommandLine, OtherCommandsTakeTheirOptions) {
@@ -313,7 +314,7 @@ TEST(CommandLine, LogPathIsGivenWhereItIsOneThatCanBeWrittenTo) {
 TEST(CommandLine, OnlyTrainingOwesAnErrorInfo) {
   EXPECT_EQ(log_path(train()), "logs");
   EXPECT_EQ(log_path(train({"--log-path", "o/logs"})), "") << "it would lie in the output";
-  for (const Words& words : {Words{"train", "--help"}, Words{"watch", "logs"}, Words{"trian"},
+  for (const Words& words : {Words{"train", "--help"}, Words{"report", "logs"}, Words{"trian"},
                              Words{"--version"}, Words{}})
     EXPECT_EQ(log_path(words), "");
 }

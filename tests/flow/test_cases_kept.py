@@ -146,7 +146,6 @@ class RunPath(Kept):
                     "--output-path", self.folder / "evaluation")
         self.run_ok("export", "--trained-model-path", runs[1], "--output-path", self.folder / "model.onnx")
         self.assertEqual(json.loads(self.run_ok("inspect", runs[0], "--json").stdout)["path"], str(runs[0] / "model"))
-        self.run_ok("watch", runs[0])
         self.run_ok("report", runs[0])
         self.run_ok("compare", *runs, "--output-path", self.folder / "compare.html")
         self.run_ok("init-model", "resnet18", "--weights", runs[0], "--untrained-model-path", self.folder / "made")

@@ -166,7 +166,6 @@ class InspectTest(FlowTest):
         (self.folder / "logs").mkdir()
         (self.folder / "logs/metrics.jsonl").touch()
         self.assert_refused(kiln("inspect", self.folder / "logs"), 1, "log folder")
-        self.assert_refused(kiln("watch", self.data), 1, "folder of images")
         self.assert_refused(kiln("inspect"), 2, "--path")
 
 

@@ -118,7 +118,7 @@ class HelpTest(FlowTest):
         commands = result.stdout.split("Commands:\n")[1].split("\n\n")[0]
         self.assertEqual([line.split()[0] for line in commands.splitlines() if line[2] != " "],
                          ["train", "score", "serve", "evaluate", "audit", "export", "launch", "tune", "init-model", "convert",
-                          "split", "transform", "transform", "pack", "demo-data", "watch", "inspect", "report", "compare",
+                          "split", "transform", "transform", "pack", "demo-data", "inspect", "report", "compare",
                           "describe"])
 
     def test_help_of_train(self):

@@ -139,19 +139,6 @@ class Records(flow.FlowTest):
         self.assertEqual(len(rows), 2, self.said)
         self.assertEqual(sum(row.startswith("*") for row in rows), 1)
 
-    def test_watch_tells_a_run_that_has_ended(self):
-        result = flow.kiln("watch", self.logs)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assert_names(result.stdout, "resnet18", "finished", "saved epoch")
-
-    def test_watch_says_what_is_not_there(self):
-        result = flow.kiln("watch", self.folder / "nowhere/logs")
-        self.assert_refused(result, 1, "--log-path")
-        (self.folder / "metrics.jsonl").write_text("this is no run\n")
-        result = flow.kiln("watch", self.folder)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertIn("was not written by a training run", result.stderr)
-
     def test_a_second_run_leaves_the_records_and_the_log_of_the_first_alone(self):
         logs = self.folder / "logs"
         logs.mkdir()
@@ -166,36 +153,25 @@ class Records(flow.FlowTest):
                 self.assert_refused(result, 3, logs)
                 self.assertEqual(flow.files_below(logs), before)
 
-    def test_watch_waits_for_a_run_and_follows_it(self):
-        logs = self.folder / "logs"
-        watch = subprocess.Popen([flow.KILN, "watch", str(logs)], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(watch.kill)
-        self.assertEqual(self.train(threads=1).returncode, 0)
-        said, _ = watch.communicate(timeout=60)
-        self.assertEqual(watch.returncode, 0)
-        self.assertEqual(said.count("waiting for"), 1)
-
-    def test_a_killed_run_leaves_whole_lines_and_watch_notices(self):
+    def test_a_killed_run_leaves_whole_lines_and_its_page(self):
         run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=1000, patience=1000, print_freq=1, threads=1))],
                                stdout=subprocess.PIPE, text=True)
+        page = self.folder / "logs/report.html"
         for line in flow.driver_log(run, self.folder / "logs"):
-            if "Epoch: [2/" in line:
+            if "Epoch: [2/" in line and page.exists():
                 break
-        watch = subprocess.Popen([flow.KILN, "watch", str(self.folder / "logs")], stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.PIPE, text=True)
-        self.addCleanup(watch.kill)
-        time.sleep(1)
-        self.assertIsNone(watch.poll(), "the run is alive")
         run.send_signal(signal.SIGKILL)
         run.stdout.close()
         run.wait()
-        _, errors = watch.communicate(timeout=20)
-        self.assertEqual(watch.returncode, 3)
-        self.assertIn("probably killed", errors)
         told = events(self.folder / "logs")
         self.assertGreaterEqual(sum(event["event"] == "step" for event in told), 2)
         self.assertNotIn("end", [event["event"] for event in told])
+        self.assertIn('http-equiv="refresh"', page.read_text())
         self.assertRegex(flow.kiln("report", self.folder / "logs").stdout, "failed")
+        self.assertNotIn('http-equiv="refresh"', page.read_text())
+
+    def test_the_page_of_a_run_that_has_ended_stays_as_it_is(self):
+        self.assertNotIn('http-equiv="refresh"', (self.logs / "report.html").read_text())
 
     def test_a_run_that_fails_says_so_in_its_record(self):
         result = self.train(learning_rate=1000, epochs=3, threads=1)
@@ -218,9 +194,6 @@ class Records(flow.FlowTest):
             if not name.startswith(("70_driver_log", "module_statistics")):
                 self.assertEqual(after[name], before[name], name)
         self.assertEqual(json.loads(after["metrics.jsonl.next"].splitlines()[-1])["status"], "failed")
-        watched = flow.kiln("watch", self.folder / "logs")
-        self.assertIn("failed after", watched.stdout)
-        self.assertEqual(watched.returncode, 3)
 
     def test_a_full_disk_under_the_logs_stops_nothing(self):
         logs = self.folder / "logs"
@@ -283,7 +256,6 @@ class Records(flow.FlowTest):
         with open(logs / "epochs.csv", newline="", encoding="utf-8") as file:
             self.assertEqual([row["epoch"] for row in csv.DictReader(file)], ["1", "2", "3"])
         self.assertIn('id="interruptions"', (logs / "report.html").read_text())
-        self.assertIn("resumed at epoch", flow.kiln("watch", logs).stdout)
         self.assertEqual(flow.kiln("report", logs, "--output-path", self.folder / "page.html").returncode, 0)
         new = {path.name for path in (logs / "tensorboard").iterdir()}
         self.assertEqual((len(new), new & old), (1, set()))

@@ -1,12 +1,10 @@
 """report.html, `kiln report` and `kiln compare`, read back from the pages in a real browser."""
 import json
 import os
-import signal
-import subprocess
 import time
 
 from browser import BrowserCase
-from flow import KILN, FlowTest, handles, kiln, main
+from flow import FlowTest, kiln, main
 from run_files import LABELS_OF_STRANGERS, RunFile
 
 
@@ -49,7 +47,6 @@ class ReportTest(FlowTest):
         (self.folder / "loop").symlink_to("loop")
         for command in (["report"], ["compare", run]):
             self.assert_refused(kiln(*command, self.folder / "loop"), 1, "'" + str(self.folder / "loop"), "cannot be read")
-        self.assert_refused(kiln("watch", self.folder / "loop"), 1, "There is no folder")
         record = (run / "metrics.jsonl").read_bytes()
         self.assert_refused(kiln("report", run, "--output-path", run / "metrics.jsonl"), 1, "is a run record")
         (self.folder / "link.html").symlink_to(run / "metrics.jsonl")
@@ -57,32 +54,6 @@ class ReportTest(FlowTest):
         self.assertEqual((run / "metrics.jsonl").read_bytes(), record)
         os.mkfifo(self.folder / "metrics.jsonl.fifo")
         self.assert_refused(kiln("report", self.folder / "metrics.jsonl.fifo"), 1, "cannot be read")
-
-    def watch_a_run_elsewhere(self, silent_seconds):
-        """Of which there has been no news for so long."""
-        made = RunFile(epochs=2)
-        made.end = None
-        made.start["host"] = "another-host"
-        later = time.time() - silent_seconds - made.events[-1]["time"]
-        for event in (made.start, *made.events):
-            event["time"] += later
-        watch = subprocess.Popen([KILN, "watch", str(made.write(self.folder / str(silent_seconds)))],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(watch.kill)
-        return watch
-
-    def test_watch_gives_up_a_run_on_another_host_only_after_a_long_silence(self):
-        dead, alive = self.watch_a_run_elsewhere(700), self.watch_a_run_elsewhere(60)
-        _, errors = dead.communicate(timeout=20)
-        self.assertEqual(dead.returncode, 3)
-        self.assertIn("No update for 11 min", errors)
-        self.assertIsNone(alive.poll())
-        end = time.monotonic() + 20
-        while not handles(alive.pid, signal.SIGINT) and time.monotonic() < end:
-            time.sleep(0.02)
-        alive.send_signal(signal.SIGINT)
-        self.assertEqual((alive.wait(20), alive.stderr.read()), (130, ""))
-        alive.stderr.close()
 
     def test_compare_prints_a_table(self):
         runs = []
@@ -107,6 +78,35 @@ class BrowserTest(BrowserCase):
         result = kiln("report", folder)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.look_at(folder / "report.html")
+
+    def page_of_a_run_that_goes_on(self, silent_seconds):
+        made = RunFile(epochs=2)
+        made.end = None
+        made.start["host"] = "another-host"
+        later = time.time() - silent_seconds - made.events[-1]["time"]
+        for event in (made.start, *made.events):
+            event["time"] += later
+        folder = made.write(self.folder / str(silent_seconds))
+        self.assertEqual(kiln("report", folder).returncode, 0)
+        return folder / "report.html"
+
+    def test_a_run_without_news_was_probably_killed(self):
+        for silent_seconds, word in ((60, "running"), (700, "no news")):
+            self.look_at(self.page_of_a_run_that_goes_on(silent_seconds))
+            self.assert_names(self.texts("#status")[0], word)
+
+    def test_a_page_that_loads_itself_again_keeps_its_place(self):
+        page = self.page_of_a_run_that_goes_on(60)
+        page.write_text(page.read_text().replace('<link rel="icon"', '<meta http-equiv="refresh" content="1"><link rel="icon"'))
+        self.browser.show(390)
+        self.browser.open(page)
+        began = self.browser.evaluate("performance.timeOrigin")
+        self.browser.evaluate("scrollTo(0, 300)")
+        end = time.monotonic() + 30
+        while self.browser.evaluate("performance.timeOrigin") == began and time.monotonic() < end:
+            time.sleep(0.2)
+        self.assertNotEqual(self.browser.evaluate("performance.timeOrigin"), began)
+        self.assertEqual(self.browser.evaluate("scrollY"), 300)
 
     def value(self, name):
         return self.browser.evaluate(f"Number(document.getElementById('{name}').value)")
@@ -222,7 +222,7 @@ class BrowserTest(BrowserCase):
     def odd_runs(self):
         killed = RunFile(epochs=3)
         killed.events, killed.end = killed.events[:5], None
-        yield "killed in its first epoch", killed, "running or killed", "No epoch was finished"
+        yield "killed in its first epoch", killed, "no news for a long time: probably killed", "No epoch was finished"
         broken = RunFile(epochs=4)
         for event in broken.events:
             if event["epoch"] > 2:

@@ -140,18 +140,6 @@ class TerminalTest(FlowTest):
         self.assertIn("error: ", failed.left()[-2])
         self.assert_ends_on_a_fresh_line(failed)
 
-    def test_watching_a_run_and_going_away(self):
-        training = self.start_training(epochs=1000, patience=1000)
-        training.read_until("epoch 2: train")
-        watching = self.start("watch", self.folder / "logs", columns=60)
-        watching.read_until(REDRAW + "epoch")
-        os.kill(watching.process.pid, signal.SIGINT)
-        self.assertEqual(watching.end(), 128 + signal.SIGINT)
-        self.assertTrue(watching.text.endswith("\r\n"), repr(watching.text[-200:]))
-        self.assertLessEqual(max(map(len, watching.live_lines())), 57)
-        os.kill(training.process.pid, signal.SIGKILL)
-        training.end()
-
 
 if __name__ == "__main__":
     main()

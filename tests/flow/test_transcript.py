@@ -18,7 +18,6 @@ SESSION = [
     "--trained-model-path model --epochs 2 --batch-size 8 --threads 2 --loader-threads 1 --device cpu",
     "inspect model",
     "compare logs logs",
-    "watch logs",
     "train --untrained-model-path untrained --train-data-path data/trian --valid-data-path data/train "
     "--trained-model-path model",
     "train --epochs 0 --device gpu",

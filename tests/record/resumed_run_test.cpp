@@ -35,7 +35,7 @@ class ResumedRun : public testing::Test {
     run->add([&] { return make_run_file(folder / kRunFileName); }, folder);
     run->add([&] { return make_epochs_csv(folder / kEpochsFileName); }, folder);
     run->add([&] { return make_tensorboard(folder / "tensorboard"); }, folder);
-    run->add([&] { return make_html_report(folder / kReportName); }, folder);
+    run->add([&] { return make_html_report(folder / kReportName, run->run()); }, folder);
     return run;
   }
 

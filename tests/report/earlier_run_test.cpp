@@ -27,7 +27,7 @@ class EarlierRun : public testing::Test {
     run.add([&] { return make_run_file(folder_ / kRunFileName); });
     run.add([&] { return make_epochs_csv(folder_ / kEpochsFileName); });
     run.add([&] { return make_tensorboard(folder_ / "tensorboard"); });
-    run.add([&] { return make_html_report(folder_ / kReportName); });
+    run.add([&] { return make_html_report(folder_ / kReportName, run.run()); });
     RunStart start = hostile_run().start;
     start.time = time;
     run.start(start);

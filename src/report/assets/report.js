@@ -1,5 +1,19 @@
-// Values under the pointer, or under the cursor that the arrow keys move. Everything else works without this.
+// Everything but what follows works without this.
 'use strict';
+
+// The page of a run that goes on: it keeps its place when it loads itself again, and says when the run is silent for too long.
+const state = document.getElementById('status');
+if (document.querySelector('meta[http-equiv=refresh]')) {
+  const place = 'kiln ' + location.pathname;
+  try {
+    scrollTo(0, Number(sessionStorage.getItem(place)));
+    addEventListener('pagehide', () => sessionStorage.setItem(place, String(scrollY)));
+  } catch { /* a browser that keeps nothing */ }
+}
+if (state && Date.now() / 1000 > Number(state.dataset.until))
+  state.textContent = 'no news for a long time: probably killed';
+
+// Values under the pointer, or under the cursor that the arrow keys move.
 for (const svg of document.querySelectorAll('svg[data-frame]')) {
   const [xLow, xHigh, yLow, yHigh] = svg.dataset.frame.split(' ').map(Number);
   const lines = [...svg.querySelectorAll('g[data-x]')].map(line => ({

@@ -180,9 +180,14 @@ std::string words_html(std::string_view html) {
                  folded("Words on this page", element("dl class=\"words\"", "\n" + items)));
 }
 
-std::string page_html(const std::string& title, const std::string& header,
-                      const std::string& main) {
-  return filled(kPageHtml, {{"title", escaped(title + " – Kiln")},
+std::string page_html(const std::string& title, const std::string& header, const std::string& main,
+                      int reload_seconds) {
+  const std::string reload =
+      reload_seconds == 0
+          ? ""
+          : formatted("<meta http-equiv=\"refresh\" content=\"%d\">\n", reload_seconds);
+  return filled(kPageHtml, {{"reload", reload},
+                            {"title", escaped(title + " – Kiln")},
                             {"style", std::string(kReportCss)},
                             {"body", header + element("main", main + words_html(main))},
                             {"script", std::string(kReportJs)}});

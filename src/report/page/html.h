@@ -69,7 +69,9 @@ inline std::string gallery(const std::string& captioned_pictures) {
 
 // The frame shared by all pages: style and script around a header and main part, in one
 // self-contained file. Its Content-Security-Policy forbids loading anything else.
-std::string page_html(const std::string& title, const std::string& header, const std::string& main);
+// `reload_seconds`: after which the page loads itself again; 0: never.
+std::string page_html(const std::string& title, const std::string& header, const std::string& main,
+                      int reload_seconds = 0);
 inline std::string header_html(const std::string& heading, const std::string& more = "") {
   return element("header", element("p class=\"brand\"", "Kiln") + element("h1", heading) + more);
 }
@@ -89,7 +91,8 @@ std::string filled(std::string_view text, const TemplateValues& values);
 
 // The files of `assets/`, embedded.
 
-extern const std::string_view kPageHtml;  // with {{title}}, {{style}}, {{body}}, {{script}}
+extern const std::string_view
+    kPageHtml;  // with {{reload}}, {{title}}, {{style}}, {{body}}, {{script}}
 extern const std::string_view kReportCss;
 extern const std::string_view kReportJs;
 extern const std::string_view kWordsMd;  // docs/words.md: "- **a word, another one**: the meaning"

@@ -1,13 +1,12 @@
 #include "report/page/page.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "base/files.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "record/run_file.h"
 #include "report/page/chart.h"
@@ -82,22 +81,29 @@ std::string headline_html(const RunRecord& run) {
   if (start.num_parameters > 0) facts += " · " + grouped(start.num_parameters) + " parameters";
   if (const std::string text = interruptions_text(run); !text.empty())
     facts += " · resumed " + text;
-  const bool is_fine = run.end.status == RunStatus::kFinished;
+  std::string status = "p class=\"status warning\" id=\"status\"";
+  if (run.end.status == RunStatus::kFinished) status = "p class=\"status\" id=\"status\"";
+  if (run.end.status == RunStatus::kRunning) {
+    const double last = last_time(run);
+    facts += " · news of " + utc_text(last);
+    status += formatted(" data-until=\"%.0f\"", last + plausible_silence(run));
+  }
   return header_html(element("bdi", escaped(run_title(start))),
-                     element(is_fine ? "p class=\"status\" id=\"status\""
-                                     : "p class=\"status warning\" id=\"status\"",
-                             status_text(run.end)) +
-                         facts_html(facts)) +
+                     element(status, status_text(run.end)) + facts_html(facts)) +
          "\n";
 }
 
 class HtmlReport : public RunSink {
  public:
-  explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {}
+  HtmlReport(std::filesystem::path path, const RunRecord& run)
+      : path_(std::move(path)), run_(run) {}
   std::string_view name() const override { return kReportName; }
-  // Removes an earlier run's page: if this run were killed, it would be taken for its own.
   void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
-    if (!std::exchange(has_epoch_, true)) ::unlink(path_.c_str());
+    has_epoch_ = true;
+    write_in_time();
+  }
+  void step(const StepRecord& /*step*/) override {
+    if (has_epoch_) write_in_time();
   }
   void resume(const RunRecord& so_far) override {
     if (!so_far.epochs.empty()) epoch(so_far.epochs.back(), nullptr);
@@ -108,8 +114,20 @@ class HtmlReport : public RunSink {
   }
 
  private:
+  void write_in_time() {
+    constexpr double kLeast = 30, kShare = 0.02;  // seconds; of the time that writing may take
+    if (since_.seconds() < pause_) return;
+    pause_ = kLeast;
+    since_.lap();
+    write_file_durably(path_, report_html(run_, static_cast<int>(kLeast)));
+    pause_ = std::max(kLeast, since_.lap() / kShare);
+  }
+
   std::filesystem::path path_;
+  const RunRecord& run_;
   bool has_epoch_ = false;
+  Stopwatch since_;   // the last time
+  double pause_ = 0;  // seconds until the next one
 };
 
 // How a finding is shown: an icon distinguished by color and shape, with a word for screen readers.
@@ -443,7 +461,7 @@ std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>
   return section("mistakes", "Most confident mistakes", element("p", lead) + gallery(figures));
 }
 
-std::string report_html(const RunRecord& run) {
+std::string report_html(const RunRecord& run, int reload_seconds) {
   const DataRecord& data = run.start.data;
   const ValidationDetails& details = run.details;
   std::string steps;
@@ -457,11 +475,11 @@ std::string report_html(const RunRecord& run) {
       mistakes_html(data, details.most_wrong, {}, /*is_calibrated=*/false) +
       results_html(data, details) + doubtful_html(data, details.doubtful) + warnings_html(run) +
       data_html(run) + settings_html(run);
-  return page_html(run_title(run.start), headline_html(run), main);
+  return page_html(run_title(run.start), headline_html(run), main, reload_seconds);
 }
 
-std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path) {
-  return std::make_unique<HtmlReport>(path);
+std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path, const RunRecord& run) {
+  return std::make_unique<HtmlReport>(path, run);
 }
 
 }  // namespace kiln

@@ -20,13 +20,15 @@ namespace kiln {
 struct Series;
 
 // `report.html`: the run so far. Under 2 MB for any number of classes, epochs and warnings: long
-// lists are truncated, which is stated.
-std::string report_html(const RunRecord& run);
+// lists are truncated, which is stated. `reload_seconds`, while the run goes on: how soon there
+// will be a newer one, which the page then loads; 0: it stays as it is.
+std::string report_html(const RunRecord& run, int reload_seconds = 0);
 
 inline constexpr const char* kReportName = "report.html";
-// Writes the report at the end of the run, unless the record beside it is still that of an earlier
-// run. Removes an earlier run's report after the first epoch.
-std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path);
+// Writes the report of `run`, which the other sinks are told of, after its first epoch, then every
+// half minute, or less often where that takes more than 2 % of the time, and at the end; there
+// unless the record beside it is still that of an earlier run.
+std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path, const RunRecord& run);
 
 struct NamedRun {
   std::string name;
