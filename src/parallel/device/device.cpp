@@ -370,6 +370,11 @@ std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks) {
                         std::to_string(host.num_gpus()) + " GPUs of host " + name + " are idle");
   }
   return sentences;
+int ranks_on_gpu(const Device& device, int num_on_host) {
+  const int visible = std::max(1, static_cast<int>(device.visible_uuids.size()));
+  return ranks_may_share_gpus() ? (num_on_host + visible - 1) / visible : 1;
+}
+
 }
 
 NvidiaDriver ask_nvidia_driver(int local_rank) {

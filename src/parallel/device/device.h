@@ -89,6 +89,10 @@ Problems find_gpu_problems(const std::vector<RankDevice>& ranks, bool may_share 
 // with a single GPU. Slow.
 bool ranks_may_share_gpus();
 
+// How many of the ranks of this host compute on the GPU of this one, by the rule of
+// choose_device().
+int ranks_on_gpu(const Device& device, int num_on_host);
+
 // "2 of the 4 GPUs of host node7 are idle", one sentence per affected host.
 std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks);
 

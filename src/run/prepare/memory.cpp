@@ -26,12 +26,15 @@ double least_bytes(const StepNeed& need) {
   return least_step_bytes(need.kept, need.step);
 }
 
-// Bytes that this rank can have; infinite if its GPU cannot say.
+// Bytes that this rank can have, its share of the host's or the GPU's; infinite if its GPU cannot
+// say.
 double free_bytes(const Device& device, const World& world) {
   if (!device.is_cuda) return static_cast<double>(available_memory_bytes()) / world.local_size();
   auto* memory = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
   const auto index = static_cast<c10::DeviceIndex>(device.index);
-  return memory == nullptr ? HUGE_VAL : static_cast<double>(memory->getMemoryInfo(index).first);
+  if (memory == nullptr) return HUGE_VAL;
+  return static_cast<double>(memory->getMemoryInfo(index).first) /
+         ranks_on_gpu(device, world.local_size());
 }
 
 std::string sentence(const StepNeed& need, const std::string& takes, double bytes) {
