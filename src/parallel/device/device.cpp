@@ -134,8 +134,13 @@ void find_shared_gpus(const std::vector<RankDevice>& ranks, Problems& problems) 
     crowded.insert(name);
     add(problems, "Process count per node (" + std::to_string(host.ranks.size()) +
                       ") is greater than the processing units (" + std::to_string(host.num_gpus()) +
+    const bool is_sliced = std::ranges::any_of(
+        host.gpus, [](const std::string& gpu) { return gpu.starts_with("MIG-"); });
                       ") on host " + name +
-                      ": start at most one rank per GPU, or use --device cpu.");
+                      (is_sliced ? ": CUDA shows a process a single MIG slice, so start each rank "
+                                   "with CUDA_VISIBLE_DEVICES=MIG-… of its own (nvidia-smi -L)"
+                                 : ": start at most one rank per GPU") +
+                      ", or use --device cpu.");
   }
   std::map<std::string, std::vector<std::size_t>> users;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
