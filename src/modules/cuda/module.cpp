@@ -165,16 +165,16 @@ class NcclCommunicator : public NcclGroup {
   std::uint64_t* num_reached_ = nullptr;  // its last value, in pinned memory
 };
 
-const char* device_fault(int device) {
-  cudaError_t status = cudaSetDevice(device);
+std::string device_fault(int device) {
+  const cudaError_t status = cudaSetDevice(device);
   if (status != cudaSuccess) return cudaGetErrorString(status);
   try {  // LibTorch has machine code for some architectures, which only a launch shows
     at::empty({1}, at::device({at::kCUDA, static_cast<c10::DeviceIndex>(device)})).fill_(1);
-  } catch (const c10::Error&) {
-    status = cudaGetLastError();
-    return cudaGetErrorString(status == cudaSuccess ? cudaErrorNoKernelImageForDevice : status);
+  } catch (const c10::Error& fault) {
+    const std::string words = fault.what_without_backtrace();
+    return words.substr(0, words.find('\n'));
   }
-  return nullptr;
+  return "";
 }
 
 long long peak_memory_bytes(int device) {
@@ -191,7 +191,9 @@ void* new_pinned(int device, std::size_t bytes) {
   return nullptr;
 }
 
-void free_pinned(void* memory) {
+// A thread that has not used CUDA is on GPU 0, where freeing would make a context.
+void free_pinned(int device, void* memory) {
+  static_cast<void>(cudaSetDevice(device));
   static_cast<void>(cudaFreeHost(memory));
 }
 

@@ -57,15 +57,15 @@ class NcclGroup {
 struct CudaModule {
   int version;  // kCudaModuleVersion of the build
   // Initializes the CUDA runtime on the device, makes it the calling thread's current device, and
-  // runs a kernel of LibTorch there. Returns null, or the runtime's error message.
-  const char* (*device_fault)(int device);
+  // runs a kernel of LibTorch there. Returns what CUDA or LibTorch said of a failure; empty: none.
+  std::string (*device_fault)(int device);
   long long (*peak_memory_bytes)(int device);
   // Allocates pinned host memory of exactly this size; null if there is none. Thread-safe.
   void* (*new_pinned)(int device, std::size_t bytes);
-  void (*free_pinned)(void* memory);
-  int (*runtime_version)();  // 13000 for CUDA 13.0
-  long (*cudnn_version)();   // 91900 for 9.19.0
-  int (*nccl_version)();     // 22809 for 2.28.9
+  void (*free_pinned)(int device, void* memory);  // of new_pinned()
+  int (*runtime_version)();                       // 13000 for CUDA 13.0
+  long (*cudnn_version)();                        // 91900 for 9.19.0
+  int (*nccl_version)();                          // 22809 for 2.28.9
   // The id that all ranks need to form a group; empty if there is a `fault`.
   std::string (*make_nccl_id)(std::string* fault);
   // Starts to set up the communicator; the caller owns the result. Throws c10::Error if CUDA cannot
@@ -73,7 +73,7 @@ struct CudaModule {
   NcclGroup* (*make_nccl_group)(const NcclSeat& seat);
 };
 
-constexpr int kCudaModuleVersion = 6;
+constexpr int kCudaModuleVersion = 7;
 constexpr const char* kCudaModuleSymbol = "kiln_cuda_module";
 
 }  // namespace kiln

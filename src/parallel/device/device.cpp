@@ -78,9 +78,9 @@ void require_usable(const NvidiaDriver& driver) {
   const std::string gpu = "The GPU '" + driver.name + "' is present (" + capability_text(driver) +
                           ", " + describe(driver) + "), but ";
   if (module == nullptr) refuse(gpu + fault + ".");
-  if (const char* refusal = module->device_fault(driver.index); refusal != nullptr)
+  if (const std::string refusal = module->device_fault(driver.index); !refusal.empty())
     refuse(gpu + "CUDA " + cuda_text(module->runtime_version()) + " cannot use it: " + refusal +
-           need + ": run nvidia-smi for details.");
+           (driver.cuda_version > 0 ? "" : need) + ": run nvidia-smi for details.");
 }
 
 std::string module_path() {
@@ -298,7 +298,8 @@ std::shared_ptr<std::uint8_t[]> pinned_memory(const Device& device, std::size_t 
                 "Out of memory on this host: " + bytes_text(static_cast<long long>(bytes)) +
                     " of pinned memory were requested. Use a smaller --batch-size or fewer "
                     "--loader-threads, or a machine with more memory.");
-  return {static_cast<std::uint8_t*>(memory), module->free_pinned};
+  return {static_cast<std::uint8_t*>(memory),
+          [module, gpu = device.index](std::uint8_t* done) { module->free_pinned(gpu, done); }};
 }
 
 CudaVersions cuda_versions() {

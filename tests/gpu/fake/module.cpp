@@ -167,16 +167,16 @@ std::string new_id(std::string*) {
   return id;
 }
 
-const char* device_fault(int device) {
+std::string device_fault(int device) {
   current_device = static_cast<c10::DeviceIndex>(device);
-  return device < num_devices() ? nullptr : "invalid device ordinal";
+  return device < num_devices() ? "" : "invalid device ordinal";
 }
 
 constexpr CudaModule kModule{kCudaModuleVersion,
                              device_fault,
                              [](int) { return peak_bytes(); },
                              new_pinned,
-                             free_pinned,
+                             [](int, void* memory) { free_pinned(memory); },
                              [] { return kCuda; },
                              [] { return kCudnn; },
                              [] { return kNccl; },
