@@ -4,7 +4,7 @@ Both compute with the CPU's kernels, so in float32 they write the same weights t
 """
 import json
 
-from stand_in import GpuTest, main
+from stand_in import GpuTest, kiln, main
 
 
 class TrainingTest(GpuTest):
@@ -37,6 +37,17 @@ class TrainingTest(GpuTest):
             losses += [epoch["train"]["loss_sum"], epoch["valid"]["loss_sum"]]
         for ours, theirs in zip(losses[:2], losses[2:], strict=True):
             self.assertAlmostEqual(ours / theirs, 1, delta=2e-4)
+
+    def test_nvml_that_never_returns_does_not_stop_a_run(self):
+        for hangs in (0, 1):
+            self.run_kiln(*self.train_arguments(epochs=1), nvml_hangs=hangs)
+            lines = (self.folder / "logs/metrics.jsonl").read_text().splitlines()
+            [epoch] = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
+            print(epoch)
+
+    def test_ranks_on_slices_of_a_gpu_are_told_to_choose(self):
+        result = kiln(*self.train_arguments(ranks=2), environment={"KILN_STAND_IN_MIG": "1"})
+        self.assert_fails(result, 1, 2000, "CUDA_VISIBLE_DEVICES=MIG-", "nvidia-smi -L")
 
     # With CUDA's forward-compatibility package libcuda is newer than the kernel's driver.
     def test_an_older_kernel_driver_below_a_new_libcuda(self):
