@@ -90,11 +90,15 @@ class NcclCommunicator : public NcclGroup {
     drop_passed();
     marks_.push_back({std::move(begin_), at::cuda::CUDAEvent(cudaEventDefault)});
     marks_.back().end.record(side_);
+    return num_passed_ + marks_.size();
+  }
+
+  void count() override {
+    const c10::cuda::CUDAGuard guard(device_);
     const c10::cuda::CUDAStreamGuard on_side(side_);
-    num_marked_.add_(1);
+    num_marked_.fill_(static_cast<std::int64_t>(num_passed_ + marks_.size()));
     C10_CUDA_CHECK(cudaMemcpyAsync(num_reached_, num_marked_.const_data_ptr(), sizeof *num_reached_,
                                    cudaMemcpyDeviceToHost, side_.stream()));
-    return num_passed_ + marks_.size();
   }
 
   std::uint64_t num_finished() override {
@@ -160,8 +164,8 @@ class NcclCommunicator : public NcclGroup {
   at::cuda::CUDAEvent begin_;  // of the collective that has no mark yet
   std::deque<Mark> marks_;     // that the GPU was not seen to pass
   std::uint64_t num_passed_ = 0;
-  double seconds_ = 0;     // of those passed
-  at::Tensor num_marked_;  // on the GPU, counted by the side stream after each collective
+  double seconds_ = 0;                    // of those passed
+  at::Tensor num_marked_;                 // on the GPU, set by the side stream
   std::uint64_t* num_reached_ = nullptr;  // its last value, in pinned memory
 };
 

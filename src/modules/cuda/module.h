@@ -39,10 +39,13 @@ class NcclGroup {
   virtual std::string fault() = 0;  // for kFailed: NCCL's message
   // Enqueues the collective on the side stream, after all work queued on the current stream so far.
   virtual void start(const NcclCall& call) = 0;
-  // Call it once for each start(), after state() has become kReady. Records a mark for
-  // num_finished() and join(). Returns the number of marks so far.
+  // Call it once for each start(), after state() has become kReady. Records a mark for join().
+  // Returns the number of marks so far.
   virtual std::uint64_t mark() = 0;
-  virtual std::uint64_t num_finished() = 0;  // marks that the GPU has passed
+  // From now on num_finished() knows when the GPU has passed all marks so far. A kernel and a copy,
+  // which the next collective waits for.
+  virtual void count() = 0;
+  virtual std::uint64_t num_finished() = 0;  // counted marks that the GPU has passed
   // GPU time of the collectives that are done, measured from when each could begin.
   virtual double seconds() = 0;
   // Makes later work on the current stream wait for the `mark`-th mark; the host does not wait.
