@@ -2,13 +2,15 @@
 // floats in place; a GPU receives bytes and normalizes them itself. Use from one thread.
 //
 // Copies to a GPU use a separate stream, so they overlap with the previous batch's kernels, which
-// are queued but not waited for. upload() waits only for its own copy; the loader may then refill
-// the host batch.
+// are queued but not waited for. The host does not wait for the copies either: the kernels that
+// follow on the current stream do, and HostBatch::release(), before the loader refills the batch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -55,7 +57,6 @@ class DeviceUploader {
 
  private:
   at::Tensor queued_copy(const at::Tensor& host) const;
-  at::Tensor copied(const at::Tensor& host) const;
 
   at::Device device_;
   std::optional<c10::Stream> copies_;  // the copy stream, on a GPU
@@ -63,7 +64,9 @@ class DeviceUploader {
   at::Tensor labels_;      // [batch_size]
   at::Tensor images_;      // [batch_size, 3, H, W], on a GPU
   at::Tensor mean_, std_;  // [1, 3, 1, 1], on a GPU
-  at::Tensor numbers_;     // on the host, pinned for a GPU
+  // On the host, pinned for a GPU; labels for a GPU alone.
+  at::Tensor numbers_, host_labels_;
+  std::shared_ptr<c10::Event> copied_;  // the last batch
 };
 
 }  // namespace kiln
