@@ -128,6 +128,7 @@ BatchLoader ImageFeed::open(Dataset& set, ImageRange range) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = range.first; i < end; ++i) order.push_back(i);
   return {set,
+  uploader_.expect(static_cast<std::int64_t>(order.size()) / batch_size_);
           pool_,
           {.order = std::move(order),
            .batch_size = batch_size_,

@@ -129,7 +129,7 @@ repeated() {
 
 # The headline: images per second beside PyTorch's, each with its own best format.
 speed() {
-  local data precision precisions
+  local data precision precisions rate_epochs=3
   precisions=$(in_full && echo bf16 fp16 tf32 || echo fp32)
   if in_full; then
     nvidia-smi dmon -s pucm -d 1 >"$logs/dmon.txt" 2>&1 &

@@ -56,7 +56,8 @@ DeviceBatch DeviceUploader::upload(const HostBatch& batch, const std::vector<flo
   const c10::AutoGradMode no_grad(false);
   if (copied_) copied_->synchronize();  // numbers_ and host_labels_ are written again
   at::Context& context = at::globalContext();
-  context.setBenchmarkCuDNN(batch.count == labels_.size(0) && !context.deterministicCuDNN());
+  context.setBenchmarkCuDNN(is_worth_measuring_ && batch.count == labels_.size(0) &&
+                            !context.deterministicCuDNN());
   const std::array<std::int64_t, 4> shape = {batch.count, size_.height, size_.width, 3};
   const at::Tensor labels =
       at::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {batch.count}, at::kLong);
@@ -77,7 +78,6 @@ DeviceBatch DeviceUploader::upload(const HostBatch& batch, const std::vector<flo
   } else {
     const at::Tensor bytes =
         at::from_blob(batch.pixels.get(), shape, at::kByte).permute({0, 3, 1, 2});
-    out.images = images_.narrow(0, 0, batch.count);
     const at::Tensor bytes_there = queued_copy(bytes);
     const at::Tensor labels_there =
         queued_copy(host_labels_.narrow(0, 0, batch.count).copy_(labels));
@@ -90,6 +90,7 @@ DeviceBatch DeviceUploader::upload(const HostBatch& batch, const std::vector<flo
       } catch (const c10::Error&) {  // a GPU that is broken reads nothing
       }
     };
+    out.images = images_.narrow(0, 0, batch.count);
     out.images.copy_(bytes_there).div_(255).sub_(mean_).div_(std_);
     out.labels.copy_(labels_there);
   }

@@ -46,11 +46,16 @@ class DeviceUploader {
   // `batch` must have the device's layout. On a CPU the images share its memory. Labels, and on a
   // GPU the images, are in the uploader's memory: valid until the next upload(), and on a GPU for
   // work queued on the current stream before it. cuDNN benchmarks its convolution algorithms (which
-  // takes seconds per shape) only for full batches, and not if it must be deterministic. `numbers`
-  // go along, such as those of a mix (train/mixing.h): at most kMaxNumbers per image.
+  // takes seconds per shape) only for full batches, where enough of them are expected, and not if
+  // it must be deterministic. `numbers` go along, such as those of a mix (train/mixing.h): at most
+  // kMaxNumbers per image.
   DeviceBatch upload(const HostBatch& batch, const std::vector<float>& numbers = {});
 
   static constexpr int kMaxNumbers = 8;
+
+  // How many batches of this run are to come; without it, many.
+  void expect(std::int64_t num_batches) { is_worth_measuring_ = num_batches >= kWorthMeasuring; }
+  static constexpr std::int64_t kWorthMeasuring = 50;
 
   const at::Device& device() const { return device_; }
   ImageSize size() const { return size_; }
@@ -61,6 +66,7 @@ class DeviceUploader {
   at::Device device_;
   std::optional<c10::Stream> copies_;  // the copy stream, on a GPU
   ImageSize size_;
+  bool is_worth_measuring_ = true;
   at::Tensor labels_;      // [batch_size]
   at::Tensor images_;      // [batch_size, 3, H, W], on a GPU
   at::Tensor mean_, std_;  // [1, 3, 1, 1], on a GPU
