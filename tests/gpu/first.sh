@@ -95,6 +95,7 @@ networks() {
 predict() {
   local data where
   data=$(images "${few[@]}")
+  [ -d "$work/models/first" ] || train first "$(untrained resnet18)" "$data" --epochs 1  # without the step losses
   for where in "$device" cpu; do
     kiln score --trained-model-path "$work/models/first" --data-path "$data/val" --output-path "$logs/$where.csv" \
       --all-classes --device "$where"
