@@ -188,7 +188,7 @@ long long peak_memory_bytes(int device) {
 }
 
 void* new_pinned(int device, std::size_t bytes) {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  static_cast<void>(cudaSetDevice(device));
   void* memory = nullptr;
   if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) == cudaSuccess) return memory;
   static_cast<void>(cudaGetLastError());  // or the next check in LibTorch would report it
