@@ -37,10 +37,10 @@ TEST(StepFits, OnlyWhatCannotFitIsRefused) {
 
 TEST(StepFits, TheAdviceFits) {
   const std::string fault = step_fault(need_of(1512, 16, 4e9));
-  EXPECT_NE(fault.find("--batch-size 2 or less, or --image-size 544 or less"), std::string::npos)
+  EXPECT_NE(fault.find("--batch-size 1 or less, or --image-size 512 or less"), std::string::npos)
       << fault;
-  EXPECT_EQ(step_warning(need_of(1512, 2, 4e9)), "");
-  EXPECT_EQ(step_warning(need_of(544, 16, 4e9)), "");
+  EXPECT_EQ(step_warning(need_of(1512, 1, 4e9)), "");
+  EXPECT_EQ(step_warning(need_of(512, 16, 4e9)), "");
 }
 
 TEST(StepFits, AdviceThatCannotHelpIsNotGiven) {

@@ -24,7 +24,7 @@ struct StepSize {
 
 // The least bytes that the images and feature maps of a step take: height x width x batch size x
 // (the image, and ImageModel::kept()). Peak memory of training on a CPU, batches of 8
-// against 32, was 1.15 (densenet121) to 1.85 (resnet18) times as much, at 64, 128 and 224 pixels
+// against 32, was 1.13 (densenet121) to 1.70 (resnet18) times as much, at 64, 128 and 224 pixels
 // alike.
 double least_step_bytes(const Kept& kept, const StepSize& step);
 
