@@ -39,11 +39,11 @@ class TrainingTest(GpuTest):
             self.assertAlmostEqual(ours / theirs, 1, delta=2e-4)
 
     def test_nvml_that_never_returns_does_not_stop_a_run(self):
-        for hangs in (0, 1):
+        for hangs, load in ((0, {"utilization_percent": 40, "power_watts": 123}), (1, None)):
             self.run_kiln(*self.train_arguments(epochs=1), nvml_hangs=hangs)
             lines = (self.folder / "logs/metrics.jsonl").read_text().splitlines()
             [epoch] = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
-            print(epoch)
+            self.assertEqual(epoch["gpu"], load)
 
     def test_ranks_on_slices_of_a_gpu_are_told_to_choose(self):
         result = kiln(*self.train_arguments(ranks=2), environment={"KILN_STAND_IN_MIG": "1"})
@@ -56,8 +56,9 @@ class TrainingTest(GpuTest):
     # The stand-in finds what it is for: a wait that is left out changes the weights.
     def test_a_wait_that_is_left_out_is_seen(self):
         right = self.weights("right", "cuda")
-        self.run_kiln(*self.train_arguments(precision="fp32", batch_size=8, threads=1), omit_wait=1, copy_us=50000)
-        self.assertNotEqual((self.folder / "model/model.safetensors").read_bytes(), right)
+        wrong = kiln(*self.train_arguments(precision="fp32", batch_size=8, threads=1),
+                     environment={"KILN_STAND_IN_OMIT_WAIT": "1", "KILN_STAND_IN_COPY_US": "50000"})
+        self.assertFalse(wrong.returncode == 0 and (self.folder / "model/model.safetensors").read_bytes() == right)
 
 
 if __name__ == "__main__":
