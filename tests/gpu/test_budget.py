@@ -86,7 +86,6 @@ class BudgetTest(GpuTest):
             copies.append((account["download", "pinned Float"], account["operator", "aten::copy_"]))
         (few, of_few), (many, of_many) = copies
         self.assertGreater(many, few)
-        print(copies)
         self.assertLess((of_many - of_few) / (many - few), 10)
 
     # The wait for a batch's logits comes after the next batch was queued, so only the last one counts.
