@@ -56,6 +56,7 @@ class DeviceUploaderTest : public testing::Test {
       const int count = round % 5 == 4 ? kBatch - 1 : kBatch;
       fill(host, layout, count, round);
       const DeviceBatch batch = uploader.upload(host);
+      EXPECT_EQ(host.wait_for_reader != nullptr, !device.is_cpu());
       host.release();
       if (!device.is_cpu()) fill(host, layout, kBatch, round + 100);
       EXPECT_EQ(batch.images.device().type(), device.type());
