@@ -179,17 +179,16 @@ class DenseNet : public Network {
     init_convolutions(*this, Fan::kIn);
   }
 
-  double kept_numbers() const override {
+  Kept kept() const override {
     KeptNumbers kept;
     kept.add(*conv0_);
-    kept.area /= 4;  // pooling
-    kept.add(conv0_->out_channels());
+    kept.add_pooled(conv0_->out_channels());
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       for (const auto& layer : blocks_[i]) layer->count(kept);
       if (i < transitions_.size()) transitions_[i]->count(kept);
     }
     kept.add(2 * channels_);
-    return kept.sum;
+    return kept;
   }
 
  private:

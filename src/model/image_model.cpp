@@ -170,7 +170,7 @@ class NetworkModel : public ImageModel {
     is_fused_ = true;
   }
 
-  double kept_numbers() const override { return network_->kept_numbers(); }
+  Kept kept() const override { return network_->kept(); }
 
  private:
   // Whether the weights are finite, and the feature maps of numbers far beyond those of images.

@@ -30,6 +30,12 @@ struct NamedTensor {
   at::Tensor tensor;  // shares memory with the model
 };
 
+// What a step keeps for backward, for each pixel of an image: at least.
+struct Kept {
+  double numbers = 0;  // of feature maps
+  double indices = 0;  // of max pooling, int64
+};
+
 // A network and its weights. Not thread-safe. Not copyable; weights are transferred by name.
 class ImageModel {
  public:
@@ -84,8 +90,7 @@ class ImageModel {
   // forward() takes a few images at a time, so that their feature maps stay in the processor's
   // cache.
   virtual void fuse() { fold_batch_norm(); }
-  // How many numbers a step keeps for backward, for each pixel of an image: at least.
-  virtual double kept_numbers() const = 0;
+  virtual Kept kept() const = 0;
 };
 
 // Returns a network initialized with random weights from LibTorch's default generator; seed it

@@ -49,7 +49,7 @@ at::Tensor Conv2d::forward(const at::Tensor& x) const {
 void Conv2d::fold_in(const at::Tensor& scale, const at::Tensor& shift) {
   const at::NoGradGuard no_grad;
   weight_.copy_(weight_.to(at::kDouble) * scale.view({-1, 1, 1, 1}));
-  shift_ = shift.to(weight_.scalar_type());
+  shift_ = shift.to(weight_.scalar_type()).set_requires_grad(weight_.requires_grad());
 }
 
 void Conv2d::fuse() {
@@ -198,6 +198,12 @@ void KeptNumbers::add(const Conv2d& conv) {
   add(2 * conv.out_channels());
 }
 
+void KeptNumbers::add_pooled(std::int64_t channels) {
+  area /= 4;
+  add(channels);
+  indices += static_cast<double>(channels) * area;
+}
+
 ConvNorm::ConvNorm(const ConvShape& shape, Activation activation, const NormPlan& norm)
     : activation_(activation) {
   conv_ = register_module("0", std::make_shared<Conv2d>(shape));
@@ -220,10 +226,10 @@ void ChainNetwork::add_head(const char* name, std::int64_t in_features, std::int
   head_ = classifier_->register_module(name, std::make_shared<Linear>(in_features, out_features));
 }
 
-double ChainNetwork::kept_numbers() const {
+Kept ChainNetwork::kept() const {
   KeptNumbers kept;
   features_->count(kept);
-  return kept.sum;
+  return kept;
 }
 
 void init_convolutions(Network& network, Fan fan) {

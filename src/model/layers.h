@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "model/image_model.h"
 #include "model/operators/fused_convolution.h"
 #include "model/operators/sync_batch_norm.h"
 
@@ -154,12 +155,13 @@ class Drop : public torch::nn::Module {
   at::Tensor mask_;
 };
 
-// The numbers in the feature maps that backward needs, for each pixel of an image.
-struct KeptNumbers {
-  double sum = 0;
+// Counts what backward needs, layer by layer.
+struct KeptNumbers : Kept {
   double area = 1;  // of the present feature map, as a share of the image's
 
-  void add(std::int64_t channels) { sum += static_cast<double>(channels) * area; }
+  void add(std::int64_t channels) { numbers += static_cast<double>(channels) * area; }
+  // The result of a max pooling with stride 2, and which values it took.
+  void add_pooled(std::int64_t channels);
   // The results of a convolution and of the ReLU after its normalization.
   void add(const Conv2d& conv);
 };
@@ -220,7 +222,7 @@ class Network : public torch::nn::Module {
   virtual Linear& head() = 0;
   // Gives all layers their initial values, drawn from LibTorch's default generator.
   virtual void initialize() = 0;
-  virtual double kept_numbers() const = 0;
+  virtual Kept kept() const = 0;
 };
 
 // A chain of layers, "features", and "classifier" with what follows the means, the head last. A
@@ -229,7 +231,7 @@ class ChainNetwork : public Network {
  public:
   at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
   Linear& head() override { return *head_; }
-  double kept_numbers() const override;
+  Kept kept() const override;
 
  protected:
   ChainNetwork();

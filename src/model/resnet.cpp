@@ -105,13 +105,12 @@ class ResNet : public Network {
       if (auto* block = module->as<Block>()) block->last_norm().weight().zero_();
   }
 
-  double kept_numbers() const override {
+  Kept kept() const override {
     KeptNumbers kept;
     kept.add(*conv1_);
-    kept.area /= 4;  // pooling
-    kept.add(conv1_->out_channels());
+    kept.add_pooled(conv1_->out_channels());
     for (const auto& stage : stages_) stage->count(kept);
-    return kept.sum;
+    return kept;
   }
 
  private:

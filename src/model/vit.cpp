@@ -186,11 +186,11 @@ class ViT : public Network {
   }
 
   // In each block: the inputs of its norms, of its four linear layers and of GELU, and q, k and v.
-  double kept_numbers() const override {
+  Kept kept() const override {
     KeptNumbers kept;
     kept.area = 1 / static_cast<double>(shape_.patch * shape_.patch);
     kept.add(shape_.width * (2 + 1 + 1 + 1 + 4 + 4 + 3) * kDepth);
-    return kept.sum;
+    return kept;
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
+#include "model/operators/autocast.h"
 #include "parallel/processors/processors.h"
 #include "train/tensor_memory.h"
 
@@ -127,6 +128,7 @@ BatchLoader ImageFeed::open(Dataset& set, ImageRange range) {
   const auto end = std::min<std::size_t>(range.end, set.samples.size());
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = range.first; i < end; ++i) order.push_back(i);
+  uploader_.expect(static_cast<std::int64_t>(order.size()) / batch_size_);
   return {set,
           pool_,
           {.order = std::move(order),
@@ -157,6 +159,7 @@ void Predictions::for_each(Dataset& set, const std::function<void(AnsweredBatch&
   }
   if (range.first >= std::min<std::size_t>(range.end, set.samples.size())) return;
   BatchLoader loader = feed_->open(set, range);
+  const KeptCasts kept_casts;
   // A GPU gets the next batch before the results of this one are used.
   AnsweredBatch waiting;
   std::optional<QueuedTensor> its_logits;

@@ -1,6 +1,7 @@
 #include "predict/predictor.h"
 
 #include <ATen/ops/empty_like.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -169,7 +170,8 @@ at::Tensor QueuedTensor::take() {
 }
 
 QueuedTensor Predictor::logits(const at::Tensor& images) {
-  const at::InferenceMode inference;
+  const at::InferenceMode inference(device.is_cpu());  // in which no casts are kept
+  const at::NoGradGuard no_grad;
   return QueuedTensor(forward(*network, images, precision).to(at::kFloat).contiguous());
 }
 

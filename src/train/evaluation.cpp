@@ -9,7 +9,6 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/core/TensorOptions.h>
 
 #include <algorithm>
@@ -172,7 +171,7 @@ Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& upl
 }
 
 bool Evaluator::step() {
-  const at::InferenceMode inference;
+  const at::NoGradGuard no_grad;
   const HostBatch* host = loader_.next();
   if (host == nullptr) return false;
   ++steps_;

@@ -13,6 +13,7 @@
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"
+#include "model/operators/autocast.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
 #include "train/task.h"
@@ -118,6 +119,7 @@ class Evaluator {
   HostLogits take_logits();
 
  private:
+  const KeptCasts kept_casts_;
   ImageModel& model_;
   BatchLoader& loader_;
   DeviceUploader& uploader_;

@@ -8,17 +8,21 @@
 //   KILN_STAND_IN_DEVICES         1; CUDA_VISIBLE_DEVICES hides some
 //   KILN_STAND_IN_CAPABILITY      80, for 8.0
 //   KILN_STAND_IN_INIT_STATUS     0, what cuInit answers
+//   KILN_STAND_IN_MIG             1: the devices are slices of a GPU, of which CUDA shows the first
+//   KILN_STAND_IN_NVML_HANGS      1: asking a GPU's load never returns
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 
 constexpr int kOk = 0;
 constexpr int kNoDevice = 100;
 constexpr int kUnknownError = 999;
-constexpr int kNvmlDriverNotLoaded = 9;
+constexpr int kNvmlDriverNotLoaded = 9, kNvmlNotSupported = 3;
 constexpr int kCapabilityMajor = 75;
 
 int setting(const char* name, int otherwise) {
@@ -26,8 +30,13 @@ int setting(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
+bool is_sliced() {
+  return setting("KILN_STAND_IN_MIG", 0) != 0;
+}
+
 // As CUDA counts: the devices before the first wrong number of CUDA_VISIBLE_DEVICES.
 int num_visible() {
+  if (is_sliced()) return 1;
   const int all = setting("KILN_STAND_IN_DEVICES", 1);
   const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
   if (text == nullptr) return all;
@@ -69,7 +78,13 @@ int cuDeviceGetCount(int* count) {
 }
 
 int cuDeviceGetName(char* name, int size, int) {
-  return put(name, static_cast<unsigned>(size), "NVIDIA Stand-in GPU");
+  return put(name, static_cast<unsigned>(size),
+             is_sliced() ? "NVIDIA Stand-in GPU MIG 1g" : "NVIDIA Stand-in GPU");
+}
+
+int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
+  std::memset(uuid, device + 1, 16);
+  return kOk;
 }
 
 int cuDeviceGetAttribute(int* value, int attribute, int) {
@@ -92,6 +107,23 @@ int nvmlSystemGetDriverVersion(char* version, unsigned size) {
 }
 
 int nvmlShutdown() {
+  return kOk;
+}
+
+int nvmlDeviceGetHandleByUUID(const char*, void** device) {
+  *device = nullptr;
+  return kOk;
+}
+
+// As of a GPU that has fallen off the bus.
+int nvmlDeviceGetUtilizationRates(void*, unsigned* percents) {
+  while (setting("KILN_STAND_IN_NVML_HANGS", 0) != 0) ::pause();
+  percents[0] = percents[1] = 40;
+  return is_sliced() ? kNvmlNotSupported : kOk;
+}
+
+int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
+  *milliwatts = 123000;
   return kOk;
 }
 

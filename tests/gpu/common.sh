@@ -97,9 +97,10 @@ for row in map(json.loads, open(sys.argv[1])):
           row["layout"], "compiled" if row["compiled"] else "eager", round(row.get("peak_bytes", 0) / 1e9, 1), "GB")' "$1"
 }
 
-# Rates of one network: two epochs on decoded images without augmentation, so that nothing but the step counts.
+# Rates of one network: epochs on decoded images without augmentation, so that nothing but the step counts. In $rate_epochs epochs
+# there are 50 batches, fewer than which cuDNN does not measure its algorithms for.
 rates() { # NAME NETWORK IMAGES OPTIONS...
-  train "$1" "$(untrained "$2")" "$3" --epochs 2 --cache decoded --augment none --print-freq 50 "${@:4}"
+  train "$1" "$(untrained "$2")" "$3" --epochs "${rate_epochs:-2}" --cache decoded --augment none --print-freq 50 "${@:4}"
   judge "$1" tell "$logs/$1"
   rm -rf "$work/models/$1"
 }

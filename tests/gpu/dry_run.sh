@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Pack a build and run a part of the steps, or all, without a GPU: dry_run.sh BUILD [DEVICE [PART]]. DEVICE cpu, or cuda, which
-# is the stand-in device (fake/README.md). Exit 77, a skip, without the Python packages of tests/parity.
+# Pack a build and run a part of the steps, or all, without a GPU: dry_run.sh BUILD [DEVICE [PART [STEPS]]]. DEVICE cpu, or cuda,
+# which is the stand-in device (fake/README.md). Exit 77, a skip, without the Python packages of tests/parity.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-build=$1 device=${2:-cpu} part=${3:-all}
+build=$1 device=${2:-cpu} part=${3:-all} steps=${4:-}
 export KILN_PARITY_PACKAGES=${KILN_PARITY_PACKAGES:-$here/../../.deps/parity}
 [ -d "$KILN_PARITY_PACKAGES/torchvision" ] || { echo "skipped: no torchvision in $KILN_PARITY_PACKAGES"; exit 77; }
 work=$(mktemp -d)
@@ -12,6 +12,7 @@ trap 'rm -rf "$work"' EXIT
 unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX=$build/pycache
 "$build/kiln" demo-data "$work/photos" --size 64 --images 100 >/dev/null
+for number in $(seq 200); do head -c 60000 /dev/urandom >"$work/photos/val/large-$number.jpg"; done  # more than are packed
 next=
 if [ "$device" = cuda ]; then
   mkdir "$work/build"
@@ -28,6 +29,8 @@ if [ "$device" = cuda ]; then
   done
   build=$work/build next=$work/build
 fi
-KILN_NEXT=$next "$here/pack.sh" "$work/bundle.tar.gz" "$build" "$work/photos"  # xz takes four times as long
+KILN_NEXT=$next "$here/pack.sh" --small "$work/bundle.tar.gz" "$build" "$work/photos"  # xz takes four times as long
+packed=$(tar -tvf "$work/bundle.tar.gz" | awk '/kiln-gpu\/photos\// {sum += $3} END {print sum}')
+[ "$packed" -gt 0 ] && [ "$packed" -le 5000000 ] || { echo "dry_run.sh: $packed bytes of photographs were packed"; exit 1; }
 [ "$device" = cpu ] || PATH=$work/bin
-"$here/run.sh" --device "$device" --part "$part" "$work/bundle.tar.gz" "$work/results"
+"$here/run.sh" --device "$device" --part "$part" --steps "$steps" "$work/bundle.tar.gz" "$work/results"

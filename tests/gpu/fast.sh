@@ -68,12 +68,13 @@ PYTHON
 
 # Small batches show what the host costs; mixed images what mixing does. The next program, if packed, beside it.
 batches() {
-  local data batch name
+  local data batch name rate_epochs=2
   data=$(images $side $drawn $copies)
   # shellcheck disable=SC2086
   device=$torch_device torch_steps "$logs/torch.jsonl" --models $network --size $side --batches $batches --precisions $precision \
     "${torch_words[@]}"
   for batch in $batches; do
+    [ "$batch" -lt 256 ] || rate_epochs=8
     rates "$batch" $network "$data" --batch-size "$batch" --precision $precision
     ! in_full || beside "$batch" "$logs/torch.jsonl" "batch=$batch"
     rates "$batch-mixed" $network "$data" --batch-size "$batch" --precision $precision --mixup 0.2 --cutmix 1
@@ -83,7 +84,8 @@ batches() {
 }
 
 networks() {
-  local data name
+  local data name rate_epochs
+  rate_epochs=$(in_full && echo 14 || echo 2)
   data=$(images "${few[@]}")
   # shellcheck disable=SC2086
   device=$torch_device torch_steps "$logs/torch.jsonl" --models $networks --size "${few[0]}" --batches $many --precisions $precision \

@@ -95,6 +95,7 @@ networks() {
 predict() {
   local data where
   data=$(images "${few[@]}")
+  [ -d "$work/models/first" ] || train first "$(untrained resnet18)" "$data" --epochs 1  # without the step losses
   for where in "$device" cpu; do
     kiln score --trained-model-path "$work/models/first" --data-path "$data/val" --output-path "$logs/$where.csv" \
       --all-classes --device "$where"
@@ -129,7 +130,7 @@ repeated() {
 
 # The headline: images per second beside PyTorch's, each with its own best format.
 speed() {
-  local data precision precisions
+  local data precision precisions rate_epochs=3
   precisions=$(in_full && echo bf16 fp16 tf32 || echo fp32)
   if in_full; then
     nvidia-smi dmon -s pucm -d 1 >"$logs/dmon.txt" 2>&1 &

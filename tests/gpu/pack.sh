@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # Pack what tests/gpu/run.sh needs beside the repository into one file for a machine with a GPU.
 #
-#   tests/gpu/pack.sh FILE [BUILD [PHOTOS]]
+#   tests/gpu/pack.sh [--small] FILE [BUILD [PHOTOS]]
 #
 # FILE is a tar archive, compressed as its name says (.tar.xz, XZ_OPT as usual, or .tar.gz); BUILD defaults to build/release.
 # PHOTOS: a folder of photographs in train/CLASS and val/CLASS, of which some go along; by default ../shared/data/photos, and
-# none where that is not there. KILN_NEXT names another build, whose kiln goes along as kiln-next, to be measured beside the
-# first. LibTorch stays behind. Fails if FILE is larger than 60 MB.
+# none where that is not there: at most 16 MB of them, or with --small 5 MB. KILN_NEXT names another build, whose kiln goes along as kiln-next, to be measured beside the
+# first. LibTorch stays behind. Fails if FILE is larger than 60 MB, or FILE and the repository together than 64 MiB.
 set -euo pipefail
 
-most_bytes=60000000
+most_bytes=60000000 most_with_tree=$((64 << 20))
 most_photo_bytes=16000000
 programs=(kiln_parallel_test kiln_loader_device_uploader_test kiln_gradient_buckets_test kiln_nccl_pair_test kiln_model_tool kiln_bench)
 
 fail() { echo "pack.sh: $1" >&2; exit 1; }
+[ "${1:-}" != --small ] || { most_photo_bytes=5000000; shift; }
 [ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 file=$1
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -73,4 +74,6 @@ packages=${KILN_PARITY_PACKAGES:-$root/.deps/parity}
 XZ_OPT=${XZ_OPT:--6} tar -caf "$file" -C "$work" kiln-gpu
 bytes=$(stat -c %s "$file")
 echo "$file: $((bytes / 1000000)) MB"
+tree_bytes=$(cd "$root" && git ls-files -zco --exclude-standard | du -cb --files0-from=- | tail -1 | cut -f1)
+[ $((bytes + tree_bytes)) -le $most_with_tree ] || fail "that and the repository are more than $((most_with_tree >> 20)) MiB: take --small"
 [ "$bytes" -le "$most_bytes" ] || fail "that is more than $((most_bytes / 1000000)) MB: pack fewer photographs"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Find out on a machine with an NVIDIA GPU whether kiln computes the right things there, how ranks behave, and how fast it is.
 #
-#   tests/gpu/run.sh [--device cpu] [--part first|ranks|fast|all] BUNDLE RESULTS
+#   tests/gpu/run.sh [--device cpu] [--part first|ranks|fast|all] [--steps NAME,NAME] BUNDLE RESULTS
 #
 # BUNDLE is what tests/gpu/pack.sh made. Needs this repository, Python with torch 2.11.0 (CUDA 13.0) and torchvision, and no
-# network, no ssh and no Open MPI; each part ends within 540 seconds. KILN_TORCH_ROOT and KILN_PARITY_PACKAGES name folders with
-# torch/ and nvidia/, and with torchvision/, where Python finds them elsewhere. Writes the folder RESULTS: table.txt and
-# logs.tar.gz, both anew after every step. Exit 1 when a step failed. --device cpu, or the stand-in device (fake/README.md),
-# tries the steps with few small images and measures nothing.
+# network, no ssh and no Open MPI; each part ends within 540 seconds, and --steps runs some of its steps alone. KILN_TORCH_ROOT
+# and KILN_PARITY_PACKAGES name folders with torch/ and nvidia/, and with torchvision/, where Python finds them elsewhere.
+# Writes the folder RESULTS: table.txt and logs.tar.gz, both anew after every step. Exit 1 when a step failed. --device cpu, or
+# the stand-in device (fake/README.md), tries the steps with few small images and measures nothing.
 set -uo pipefail
 
 # Part, step (a function in PART.sh) and the seconds that it may take.
@@ -40,11 +40,12 @@ slow_seconds=300  # that any step may take without a GPU, however busy the machi
 usage() { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 fail() { echo "run.sh: $1" >&2; exit 1; }
 
-device=cuda parts=all size=full
+device=cuda parts=all steps='' size=full
 while [ $# -gt 2 ]; do
   case $1 in
     --device) device=$2 ;;
     --part) parts=$2 ;;
+    --steps) steps=$2 ;;
     *) usage ;;
   esac
   shift 2
@@ -56,6 +57,14 @@ case $parts in first | ranks | fast) ;; all) parts="first ranks fast" ;; *) usag
 if [ $device = cpu ] || [ -n "${KILN_STAND_IN_DRIVER_VERSION:-}" ]; then
   size=small part_seconds=3600 rows=$(awk -v s=$slow_seconds 'NF {print $1, $2, s}' <<<"$rows")
 fi
+
+wanted=
+for step in ${steps//,/ }; do
+  row=$(awk -v parts=" $parts " -v step="$step" '$2 == step && index(parts, " " $1 " ")' <<<"$rows")
+  [ -n "$row" ] || fail "'$step' is no step of: $parts"
+  wanted+=$row$'\n'
+done
+[ -z "$steps" ] || rows=$wanted
 
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$2" || exit 1

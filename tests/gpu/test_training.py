@@ -4,7 +4,7 @@ Both compute with the CPU's kernels, so in float32 they write the same weights t
 """
 import json
 
-from stand_in import GpuTest, main
+from stand_in import GpuTest, kiln, main
 
 
 class TrainingTest(GpuTest):
@@ -38,6 +38,17 @@ class TrainingTest(GpuTest):
         for ours, theirs in zip(losses[:2], losses[2:], strict=True):
             self.assertAlmostEqual(ours / theirs, 1, delta=2e-4)
 
+    def test_nvml_that_never_returns_does_not_stop_a_run(self):
+        for hangs, load in ((0, {"utilization_percent": 40, "power_watts": 123}), (1, None)):
+            self.run_kiln(*self.train_arguments(epochs=1), nvml_hangs=hangs)
+            lines = (self.folder / "logs/metrics.jsonl").read_text().splitlines()
+            [epoch] = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
+            self.assertEqual(epoch["gpu"], load)
+
+    def test_ranks_on_slices_of_a_gpu_are_told_to_choose(self):
+        result = kiln(*self.train_arguments(ranks=2), environment={"KILN_STAND_IN_MIG": "1"})
+        self.assert_fails(result, 1, 2000, "CUDA_VISIBLE_DEVICES=MIG-", "nvidia-smi -L")
+
     # With CUDA's forward-compatibility package libcuda is newer than the kernel's driver.
     def test_an_older_kernel_driver_below_a_new_libcuda(self):
         self.run_kiln(*self.train_arguments(), driver_version="550.163.01")
@@ -45,8 +56,9 @@ class TrainingTest(GpuTest):
     # The stand-in finds what it is for: a wait that is left out changes the weights.
     def test_a_wait_that_is_left_out_is_seen(self):
         right = self.weights("right", "cuda")
-        self.run_kiln(*self.train_arguments(precision="fp32", batch_size=8, threads=1), omit_wait=1, copy_us=50000)
-        self.assertNotEqual((self.folder / "model/model.safetensors").read_bytes(), right)
+        wrong = kiln(*self.train_arguments(precision="fp32", batch_size=8, threads=1),
+                     environment={"KILN_STAND_IN_OMIT_WAIT": "1", "KILN_STAND_IN_COPY_US": "50000"})
+        self.assertFalse(wrong.returncode == 0 and (self.folder / "model/model.safetensors").read_bytes() == right)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class TwoLayerHead : public Network {
     last_->initialize();
     init_convolutions(*this, Fan::kOut);
   }
-  double kept_numbers() const override { return 4; }
+  Kept kept() const override { return {.numbers = 4}; }
 
  private:
   std::shared_ptr<Conv2d> conv_;

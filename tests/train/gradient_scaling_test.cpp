@@ -85,7 +85,7 @@ class TinyModel : public ImageModel {
   void to_float64() override {}
   void synchronize_batch_norm(const BatchRanks&) override {}
   void fold_batch_norm() override {}
-  double kept_numbers() const override { return 0; }
+  Kept kept() const override { return {}; }
 
  private:
   at::Tensor kernel_, weight_;

@@ -64,7 +64,7 @@ class TestModel : public ImageModel {
   void prepare(const at::Device& device) override { model_->prepare(device); }
   void to_float64() override {}
   void fold_batch_norm() override {}
-  double kept_numbers() const override { return 0; }
+  Kept kept() const override { return {}; }
   void synchronize_batch_norm(const BatchRanks& ranks) override {
     model_->synchronize_batch_norm(ranks);
   }

@@ -119,6 +119,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     closing_ = true;
     pool_.remove(*this, waited_s);
     const std::scoped_lock lock(pool_.mutex());
+    for (Slot& slot : slots_) slot.batch.release();
     for (Slot& slot : slots_)
       if (slot.batch.pixels) pool_.give_buffer_back(batch_bytes_, std::move(slot.batch.pixels));
     for (auto& [position, ahead] : ahead_) {
@@ -131,6 +132,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   const HostBatch* next() {
     if (next_batch_ == num_batches) return nullptr;
     const Stopwatch watch;
+    if (next_batch_ > 0) slots_[(next_batch_ - 1) % slots_.size()].batch.release();
     {
       std::unique_lock lock(pool_.mutex());
       if (std::exchange(released_, next_batch_) != next_batch_) pool_.wake_decoders();

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -31,6 +33,12 @@ struct HostBatch {
   std::vector<std::uint32_t> places;   // [count] in the batch before bad images were left out
   int count = 0;
   int nominal = 0;  // size of the batch before bad images were left out
+
+  // Call it before the pixels are written again or freed: waits for who still reads them.
+  void release() const {
+    if (const auto wait = std::exchange(wait_for_reader, {})) wait();
+  }
+  mutable std::function<void()> wait_for_reader = {};  // does not throw; may be empty
 };
 
 struct BadImage {

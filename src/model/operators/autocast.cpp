@@ -4,6 +4,15 @@
 
 namespace kiln {
 
+KeptCasts::KeptCasts() {
+  at::autocast::increment_nesting();
+}
+
+// The casts must be dropped before an optimizer changes the originals.
+KeptCasts::~KeptCasts() {
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+}
+
 Autocast::Autocast(c10::DeviceType device, c10::ScalarType type)
     : device_(device), is_on_(type != c10::kFloat) {
   if (!is_on_) return;
@@ -11,13 +20,10 @@ Autocast::Autocast(c10::DeviceType device, c10::ScalarType type)
   type_before_ = at::autocast::get_autocast_dtype(device);
   at::autocast::set_autocast_enabled(device, true);
   at::autocast::set_autocast_dtype(device, type);
-  at::autocast::increment_nesting();
 }
 
-// The cached casts of the weights must be dropped before an optimizer changes the originals.
 Autocast::~Autocast() {
   if (!is_on_) return;
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_dtype(device_, type_before_);
   at::autocast::set_autocast_enabled(device_, was_enabled_);
 }

@@ -6,6 +6,17 @@
 
 namespace kiln {
 
+// For the lifetime of this object, forward passes on this thread with autocast keep the casts of
+// weights for the passes that follow: of those that require gradients, and not in InferenceMode.
+// Nothing may change the weights, and no pass may have a backward.
+class KeptCasts {
+ public:
+  KeptCasts();
+  ~KeptCasts();
+  KeptCasts(const KeptCasts&) = delete;
+  KeptCasts& operator=(const KeptCasts&) = delete;
+};
+
 // For the lifetime of this object, convolutions and linear layers on `device` compute in `type`;
 // their weights are cast only once. With kFloat nothing changes: they compute in the type of their
 // inputs. May be nested.
@@ -20,6 +31,7 @@ class Autocast {
   static c10::ScalarType type_on(c10::DeviceType device);
 
  private:
+  const KeptCasts kept_casts_;  // until the end, or while another one exists
   c10::DeviceType device_;
   bool is_on_;
   bool was_enabled_ = false;

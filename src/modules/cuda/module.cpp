@@ -90,11 +90,15 @@ class NcclCommunicator : public NcclGroup {
     drop_passed();
     marks_.push_back({std::move(begin_), at::cuda::CUDAEvent(cudaEventDefault)});
     marks_.back().end.record(side_);
+    return num_passed_ + marks_.size();
+  }
+
+  void count() override {
+    const c10::cuda::CUDAGuard guard(device_);
     const c10::cuda::CUDAStreamGuard on_side(side_);
-    num_marked_.add_(1);
+    num_marked_.fill_(static_cast<std::int64_t>(num_passed_ + marks_.size()));
     C10_CUDA_CHECK(cudaMemcpyAsync(num_reached_, num_marked_.const_data_ptr(), sizeof *num_reached_,
                                    cudaMemcpyDeviceToHost, side_.stream()));
-    return num_passed_ + marks_.size();
   }
 
   std::uint64_t num_finished() override {
@@ -160,21 +164,21 @@ class NcclCommunicator : public NcclGroup {
   at::cuda::CUDAEvent begin_;  // of the collective that has no mark yet
   std::deque<Mark> marks_;     // that the GPU was not seen to pass
   std::uint64_t num_passed_ = 0;
-  double seconds_ = 0;     // of those passed
-  at::Tensor num_marked_;  // on the GPU, counted by the side stream after each collective
+  double seconds_ = 0;                    // of those passed
+  at::Tensor num_marked_;                 // on the GPU, set by the side stream
   std::uint64_t* num_reached_ = nullptr;  // its last value, in pinned memory
 };
 
-const char* device_fault(int device) {
-  cudaError_t status = cudaSetDevice(device);
+std::string device_fault(int device) {
+  const cudaError_t status = cudaSetDevice(device);
   if (status != cudaSuccess) return cudaGetErrorString(status);
   try {  // LibTorch has machine code for some architectures, which only a launch shows
     at::empty({1}, at::device({at::kCUDA, static_cast<c10::DeviceIndex>(device)})).fill_(1);
-  } catch (const c10::Error&) {
-    status = cudaGetLastError();
-    return cudaGetErrorString(status == cudaSuccess ? cudaErrorNoKernelImageForDevice : status);
+  } catch (const c10::Error& fault) {
+    const std::string words = fault.what_without_backtrace();
+    return words.substr(0, words.find('\n'));
   }
-  return nullptr;
+  return "";
 }
 
 long long peak_memory_bytes(int device) {
@@ -184,14 +188,16 @@ long long peak_memory_bytes(int device) {
 }
 
 void* new_pinned(int device, std::size_t bytes) {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  static_cast<void>(cudaSetDevice(device));
   void* memory = nullptr;
   if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) == cudaSuccess) return memory;
   static_cast<void>(cudaGetLastError());  // or the next check in LibTorch would report it
   return nullptr;
 }
 
-void free_pinned(void* memory) {
+// A thread that has not used CUDA is on GPU 0, where freeing would make a context.
+void free_pinned(int device, void* memory) {
+  static_cast<void>(cudaSetDevice(device));
   static_cast<void>(cudaFreeHost(memory));
 }
 

@@ -39,10 +39,13 @@ class NcclGroup {
   virtual std::string fault() = 0;  // for kFailed: NCCL's message
   // Enqueues the collective on the side stream, after all work queued on the current stream so far.
   virtual void start(const NcclCall& call) = 0;
-  // Call it once for each start(), after state() has become kReady. Records a mark for
-  // num_finished() and join(). Returns the number of marks so far.
+  // Call it once for each start(), after state() has become kReady. Records a mark for join().
+  // Returns the number of marks so far.
   virtual std::uint64_t mark() = 0;
-  virtual std::uint64_t num_finished() = 0;  // marks that the GPU has passed
+  // From now on num_finished() knows when the GPU has passed all marks so far. A kernel and a copy,
+  // which the next collective waits for.
+  virtual void count() = 0;
+  virtual std::uint64_t num_finished() = 0;  // counted marks that the GPU has passed
   // GPU time of the collectives that are done, measured from when each could begin.
   virtual double seconds() = 0;
   // Makes later work on the current stream wait for the `mark`-th mark; the host does not wait.
@@ -57,15 +60,15 @@ class NcclGroup {
 struct CudaModule {
   int version;  // kCudaModuleVersion of the build
   // Initializes the CUDA runtime on the device, makes it the calling thread's current device, and
-  // runs a kernel of LibTorch there. Returns null, or the runtime's error message.
-  const char* (*device_fault)(int device);
+  // runs a kernel of LibTorch there. Returns what CUDA or LibTorch said of a failure; empty: none.
+  std::string (*device_fault)(int device);
   long long (*peak_memory_bytes)(int device);
   // Allocates pinned host memory of exactly this size; null if there is none. Thread-safe.
   void* (*new_pinned)(int device, std::size_t bytes);
-  void (*free_pinned)(void* memory);
-  int (*runtime_version)();  // 13000 for CUDA 13.0
-  long (*cudnn_version)();   // 91900 for 9.19.0
-  int (*nccl_version)();     // 22809 for 2.28.9
+  void (*free_pinned)(int device, void* memory);  // of new_pinned()
+  int (*runtime_version)();                       // 13000 for CUDA 13.0
+  long (*cudnn_version)();                        // 91900 for 9.19.0
+  int (*nccl_version)();                          // 22809 for 2.28.9
   // The id that all ranks need to form a group; empty if there is a `fault`.
   std::string (*make_nccl_id)(std::string* fault);
   // Starts to set up the communicator; the caller owns the result. Throws c10::Error if CUDA cannot
@@ -73,7 +76,7 @@ struct CudaModule {
   NcclGroup* (*make_nccl_group)(const NcclSeat& seat);
 };
 
-constexpr int kCudaModuleVersion = 6;
+constexpr int kCudaModuleVersion = 7;
 constexpr const char* kCudaModuleSymbol = "kiln_cuda_module";
 
 }  // namespace kiln

@@ -12,9 +12,11 @@
 #include <condition_variable>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <regex>
 #include <set>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/platform/installation.h"
@@ -78,9 +80,9 @@ void require_usable(const NvidiaDriver& driver) {
   const std::string gpu = "The GPU '" + driver.name + "' is present (" + capability_text(driver) +
                           ", " + describe(driver) + "), but ";
   if (module == nullptr) refuse(gpu + fault + ".");
-  if (const char* refusal = module->device_fault(driver.index); refusal != nullptr)
+  if (const std::string refusal = module->device_fault(driver.index); !refusal.empty())
     refuse(gpu + "CUDA " + cuda_text(module->runtime_version()) + " cannot use it: " + refusal +
-           need + ": run nvidia-smi for details.");
+           (driver.cuda_version > 0 ? "" : need) + ": run nvidia-smi for details.");
 }
 
 std::string module_path() {
@@ -132,10 +134,15 @@ void find_shared_gpus(const std::vector<RankDevice>& ranks, Problems& problems) 
   for (const auto& [name, host] : by_host(ranks)) {
     if (host.ranks.size() <= host.num_gpus()) continue;
     crowded.insert(name);
+    const bool is_sliced = std::ranges::any_of(
+        host.gpus, [](const std::string& gpu) { return gpu.starts_with("MIG-"); });
     add(problems, "Process count per node (" + std::to_string(host.ranks.size()) +
                       ") is greater than the processing units (" + std::to_string(host.num_gpus()) +
                       ") on host " + name +
-                      ": start at most one rank per GPU, or use --device cpu.");
+                      (is_sliced ? ": CUDA shows a process a single MIG slice, so start each rank "
+                                   "with CUDA_VISIBLE_DEVICES=MIG-… of its own (nvidia-smi -L)"
+                                 : ": start at most one rank per GPU") +
+                      ", or use --device cpu.");
   }
   std::map<std::string, std::vector<std::size_t>> users;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
@@ -293,7 +300,8 @@ std::shared_ptr<std::uint8_t[]> pinned_memory(const Device& device, std::size_t 
                 "Out of memory on this host: " + bytes_text(static_cast<long long>(bytes)) +
                     " of pinned memory were requested. Use a smaller --batch-size or fewer "
                     "--loader-threads, or a machine with more memory.");
-  return {static_cast<std::uint8_t*>(memory), module->free_pinned};
+  return {static_cast<std::uint8_t*>(memory),
+          [module, gpu = device.index](std::uint8_t* done) { module->free_pinned(gpu, done); }};
 }
 
 CudaVersions cuda_versions() {
@@ -362,6 +370,11 @@ bool ranks_may_share_gpus() {
   return !environment("KILN_SHARE_GPU").empty();
 }
 
+int ranks_on_gpu(const Device& device, int num_on_host) {
+  const int visible = std::max(1, static_cast<int>(device.visible_uuids.size()));
+  return ranks_may_share_gpus() ? (num_on_host + visible - 1) / visible : 1;
+}
+
 std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks) {
   std::vector<std::string> sentences;
   for (const auto& [name, host] : by_host(ranks)) {
@@ -390,41 +403,60 @@ NvidiaDriver ask_nvidia_driver(int local_rank) {
   return driver;
 }
 
-GpuMeter::GpuMeter(const std::string& uuid) {
-  void* library = uuid.empty() ? nullptr : ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+struct GpuMeter::Samples {
+  std::mutex mutex;
+  GpuLoad sum;
+  int count = 0;
+};
+
+GpuMeter::GpuMeter(const std::string& uuid) : samples_(std::make_shared<Samples>()) {
+  if (uuid.empty()) return;
+  std::packaged_task<void()> sampling(
+      [samples = samples_, uuid, stop = stop_.get_token()] { sample(*samples, uuid, stop); });
+  ended_ = sampling.get_future();
+  std::thread(std::move(sampling)).detach();
+}
+
+GpuMeter::~GpuMeter() {
+  stop_.request_stop();
+  if (ended_.valid()) ended_.wait_for(std::chrono::seconds(1));
+}
+
+void GpuMeter::sample(Samples& samples, const std::string& uuid, const std::stop_token& stop) {
+  struct Utilization {             // of nvml.h, whose ABI is stable by contract
+    unsigned gpu = 0, memory = 0;  // percent
+  };
+  constexpr std::chrono::milliseconds kSampleEvery(200);
+  constexpr double kMilliwatts = 1000;
+  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return;
   auto* init = symbol<int()>(library, "nvmlInit_v2");
   auto* find = symbol<int(const char*, void**)>(library, "nvmlDeviceGetHandleByUUID");
-  utilization_ = symbol<int(void*, Utilization*)>(library, "nvmlDeviceGetUtilizationRates");
-  power_ = symbol<int(void*, unsigned*)>(library, "nvmlDeviceGetPowerUsage");
-  if (init == nullptr || find == nullptr || utilization_ == nullptr || power_ == nullptr) return;
-  if (init() != 0 || find(uuid.c_str(), &device_) != 0) return;
-  static constexpr std::chrono::milliseconds kSampleEvery(200);
-  sampler_ = std::jthread([this](const std::stop_token& stop) {
-    std::condition_variable_any never;
-    for (std::unique_lock lock(mutex_); !stop.stop_requested();) {
-      sample();
-      never.wait_for(lock, stop, kSampleEvery, [] { return false; });
+  auto* ask = symbol<int(void*, Utilization*)>(library, "nvmlDeviceGetUtilizationRates");
+  auto* ask_power = symbol<int(void*, unsigned*)>(library, "nvmlDeviceGetPowerUsage");
+  void* gpu = nullptr;
+  if (init == nullptr || find == nullptr || ask == nullptr || ask_power == nullptr) return;
+  if (init() != 0 || find(uuid.c_str(), &gpu) != 0) return;
+  for (std::condition_variable_any never; !stop.stop_requested();) {
+    Utilization utilization;
+    unsigned milliwatts = 0;
+    const bool is_known = ask(gpu, &utilization) == 0;
+    if (ask_power(gpu, &milliwatts) != 0) milliwatts = 0;
+    std::unique_lock lock(samples.mutex);
+    if (is_known) {
+      samples.sum.utilization_percent += utilization.gpu;
+      samples.sum.power_watts += milliwatts / kMilliwatts;
+      ++samples.count;
     }
-  });
-}
-
-void GpuMeter::sample() {
-  constexpr double kMilliwatts = 1000;
-  Utilization utilization;
-  unsigned milliwatts = 0;
-  if (utilization_(device_, &utilization) != 0) return;
-  if (power_(device_, &milliwatts) != 0) milliwatts = 0;
-  sum_.utilization_percent += utilization.gpu;
-  sum_.power_watts += milliwatts / kMilliwatts;
-  ++num_samples_;
+    never.wait_for(lock, stop, kSampleEvery, [] { return false; });
+  }
 }
 
 std::optional<GpuLoad> GpuMeter::take_average() {
-  const std::lock_guard lock(mutex_);
-  if (num_samples_ == 0) return std::nullopt;
-  const GpuLoad sum = std::exchange(sum_, {});
-  const int count = std::exchange(num_samples_, 0);
+  const std::lock_guard lock(samples_->mutex);
+  if (samples_->count == 0) return std::nullopt;
+  const GpuLoad sum = std::exchange(samples_->sum, {});
+  const int count = std::exchange(samples_->count, 0);
   return GpuLoad{sum.utilization_percent / count, sum.power_watts / count};
 }
 

@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/bytes.h"
@@ -89,6 +89,10 @@ Problems find_gpu_problems(const std::vector<RankDevice>& ranks, bool may_share 
 // with a single GPU. Slow.
 bool ranks_may_share_gpus();
 
+// How many of the ranks of this host compute on the GPU of this one, by the rule of
+// choose_device().
+int ranks_on_gpu(const Device& device, int num_on_host);
+
 // "2 of the 4 GPUs of host node7 are idle", one sentence per affected host.
 std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks);
 
@@ -115,28 +119,26 @@ NvidiaDriver ask_nvidia_driver(int local_rank = 0);
 
 // A GPU's utilization and power draw, as reported by NVIDIA's management library (NVML). Measures
 // nothing if the library or the GPU is missing or does not report these values. Samples on a thread
-// of its own, five times a second: NVML's utilization is that of its last moments.
+// of its own, five times a second: NVML's utilization is that of its last moments. NVML can hang
+// when a GPU has fallen off the bus: nothing waits for it then, and the thread is left behind.
 class GpuMeter {
  public:
   explicit GpuMeter(const std::string& uuid);  // "GPU-…"; empty: no GPU
+  ~GpuMeter();
+  GpuMeter(const GpuMeter&) = delete;
+  GpuMeter& operator=(const GpuMeter&) = delete;
 
   // The average of the samples since the last call; empty if there are none.
   std::optional<GpuLoad> take_average();
 
  private:
-  void sample();
+  struct Samples;
+  // Runs in the thread.
+  static void sample(Samples& samples, const std::string& uuid, const std::stop_token& stop);
 
-  // Of nvml.h, whose ABI is stable by contract.
-  struct Utilization {
-    unsigned gpu = 0, memory = 0;  // percent
-  };
-  void* device_ = nullptr;
-  int (*utilization_)(void* device, Utilization*) = nullptr;
-  int (*power_)(void* device, unsigned* milliwatts) = nullptr;
-  std::mutex mutex_;
-  GpuLoad sum_;
-  int num_samples_ = 0;
-  std::jthread sampler_;  // declared last: it uses the other members
+  std::shared_ptr<Samples> samples_;
+  std::stop_source stop_;
+  std::future<void> ended_;  // of the thread; not valid: there is none
 };
 
 }  // namespace kiln

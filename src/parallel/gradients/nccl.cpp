@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -53,6 +54,7 @@ struct Shared {
   std::timed_mutex calling;
   std::unique_ptr<NcclGroup> group;  // until it is released
   std::uint64_t num_seen = 0;        // marks known to have been reached
+  bool has_uncounted = false;        // marks
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -68,6 +70,11 @@ struct Shared {
     std::rethrow_exception(failure);
   }
 };
+
+// Has the watchdog see when the collectives started so far are done. Call it under `calling`.
+void count(Shared& shared) {
+  if (std::exchange(shared.has_uncounted, false) && shared.group) shared.group->count();
+}
 
 // Releases NCCL on a separate thread, since that may hang.
 void let_go(const std::shared_ptr<Shared>& shared, bool politely) {
@@ -237,11 +244,15 @@ class NcclCommunicator : public Communicator {
   std::unique_ptr<Communicator> second_lane(const char* sum_name) override {
     NcclPlan plan = plan_;
     plan.sum_name = sum_name;
-    return make_nccl_communicator(plan);
+    plan.count_one_of = kSmallSums;
+    auto lane = std::make_unique<NcclCommunicator>(plan);
+    second_lane_ = lane->shared_;
+    return lane;
   }
 
  private:
   static constexpr const char* kSetUp = "NCCL setup";
+  static constexpr int kSmallSums = 8;
   static constexpr Ticket kNothing = 0;
 
   void add_work(const char* name) {
@@ -268,7 +279,17 @@ class NcclCommunicator : public Communicator {
     add_work(name);
     call([&](NcclGroup& group) { group.start(what); });
     settle(name);
-    return call([](NcclGroup& group) { return group.mark(); });
+    // The last small sums of a step come before the last of the gradients, where there are few.
+    if (const std::shared_ptr<Shared> lane = second_lane_.lock()) {
+      const std::lock_guard calling(lane->calling);
+      count(*lane);
+    }
+    return call([&](NcclGroup& group) {
+      const Ticket ticket = group.mark();
+      shared_->has_uncounted = true;
+      if (ticket % plan_.count_one_of == 0) count(*shared_);
+      return ticket;
+    });
   }
 
   // Returns when NCCL has accepted the last call. That is soon, without sleeping, except for the
@@ -308,6 +329,7 @@ class NcclCommunicator : public Communicator {
 
   const NcclPlan plan_;
   std::shared_ptr<Shared> shared_;
+  std::weak_ptr<Shared> second_lane_;
   std::thread watcher_;
 };
 

@@ -46,6 +46,7 @@ struct NcclPlan {
   // further lane.
   std::function<std::unique_ptr<NcclGroup>()> join_group = {};
   const char* sum_name = "gradient all-reduce";  // in messages
+  int count_one_of = 1;                          // collectives (NcclGroup::count())
 };
 
 // On rank 0: creates the id with which all ranks find each other. Throws Error

@@ -287,6 +287,7 @@ class FeatureRun {
     std::vector<std::uint32_t> mine = validation_indices(count, set.shard);
     const auto num_images = static_cast<std::int64_t>(mine.size());
     BatchLoader loader = run_.loaders->once(set.data, std::move(mine), batch_size());
+    uploader_.expect(num_images / batch_size());
     FeaturePass pass(model_, loader, uploader_, plan_.recipe.precision, num_images);
     std::vector<BadImage> faults;
     while (stop_signal() == 0 && pass.step()) {

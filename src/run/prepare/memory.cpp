@@ -23,15 +23,18 @@ long long share_of(const MemoryUse& use) {
 constexpr int kSideStep = 32, kMaxSide = 2048;  // pixels; the most that --image-size takes
 
 double least_bytes(const StepNeed& need) {
-  return least_step_bytes(need.kept_numbers, need.step);
+  return least_step_bytes(need.kept, need.step);
 }
 
-// Bytes that this rank can have; infinite if its GPU cannot say.
+// Bytes that this rank can have, its share of the host's or the GPU's; infinite if its GPU cannot
+// say.
 double free_bytes(const Device& device, const World& world) {
   if (!device.is_cuda) return static_cast<double>(available_memory_bytes()) / world.local_size();
   auto* memory = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
   const auto index = static_cast<c10::DeviceIndex>(device.index);
-  return memory == nullptr ? HUGE_VAL : static_cast<double>(memory->getMemoryInfo(index).first);
+  if (memory == nullptr) return HUGE_VAL;
+  return static_cast<double>(memory->getMemoryInfo(index).first) /
+         ranks_on_gpu(device, world.local_size());
 }
 
 std::string sentence(const StepNeed& need, const std::string& takes, double bytes) {
@@ -114,10 +117,12 @@ std::exception_ptr MemoryWatch::advised(const std::exception_ptr& failure) const
   }
 }
 
-double least_step_bytes(double kept_numbers, const StepSize& step) {
+double least_step_bytes(const Kept& kept, const StepSize& step) {
   constexpr double kImage = 3 * 4, kFirstMap = 64.0 / 4;
   const double pixels = static_cast<double>(step.height) * step.width * step.batch_size;
-  return pixels * (kImage + (step.is_backward ? kept_numbers : kFirstMap) * (step.is_half ? 2 : 4));
+  const double number = step.is_half ? 2 : 4;
+  if (!step.is_backward) return pixels * (kImage + kFirstMap * number);
+  return pixels * (kImage + kept.numbers * number + kept.indices * sizeof(std::int64_t));
 }
 
 std::string step_fault(const StepNeed& need) {
@@ -133,11 +138,12 @@ std::string step_warning(const StepNeed& need) {
 void check_step_memory(const Device& device, const ImageModel& model, const World& world,
                        const PixelPlan& pixels, StepSize step, std::vector<std::string>& warnings) {
   const bool by_chain = pixels.train.chain != nullptr;
-  const double free = free_bytes(device, world), kept_numbers = model.kept_numbers();
+  const double free = free_bytes(device, world);
+  const Kept kept = model.kept();
   const auto check = [&](ImageSize size, const char* size_option) {
     step.height = size.height;
     step.width = size.width;
-    const StepNeed need{.kept_numbers = kept_numbers,
+    const StepNeed need{.kept = kept,
                         .step = step,
                         .least_batch = pixels.smallest_batch,
                         .free = free,

@@ -23,17 +23,17 @@ struct StepSize {
 };
 
 // The least bytes that the images and feature maps of a step take: height x width x batch size x
-// (the image, and ImageModel::kept_numbers()). Peak memory of training on a CPU, batches of 8
-// against 32, was 1.15 (densenet121) to 1.85 (resnet18) times as much, at 64, 128 and 224 pixels
+// (the image, and ImageModel::kept()). Peak memory of training on a CPU, batches of 8
+// against 32, was 1.13 (densenet121) to 1.70 (resnet18) times as much, at 64, 128 and 224 pixels
 // alike.
-double least_step_bytes(double kept_numbers, const StepSize& step);
+double least_step_bytes(const Kept& kept, const StepSize& step);
 
 // A step takes at most about this many times as much. For advice: what is said to fit should.
 inline constexpr double kMostToLeast = 2;
 
 // What a step of one rank needs, and what it can have.
 struct StepNeed {
-  double kept_numbers = 0;  // of the network
+  Kept kept = {};  // by the network
   StepSize step = {};
   int least_batch = 1;           // that can be trained
   double free = 0;               // bytes, of this rank

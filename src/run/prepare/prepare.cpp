@@ -316,6 +316,11 @@ void open_loaders(const DataConfig& config, Run& run) {
   const ImageSize train_size = plan.pixels.train.output, valid_size = plan.pixels.valid.output;
   run.train_uploader = uploader_of(train_size);
   run.valid_uploader = valid_size == train_size ? run.train_uploader : uploader_of(valid_size);
+  const auto& [epochs, first_epochs, steps, steps_per_epoch] = plan.stop.length;
+  run.valid_uploader->expect(epochs * static_cast<std::int64_t>(run.num_valid_images()) /
+                             plan.global_batch * plan.loading.accumulate);
+  run.train_uploader->expect((steps > 0 ? steps : epochs * steps_per_epoch) *
+                             plan.loading.accumulate);
   const std::size_t num_classes = run.sources.num_classes();
   run.train_task = task_of(run.sources.train.labels.sets, num_classes, place);
   run.valid_task = task_of(run.sources.valid.labels.sets, num_classes, place);

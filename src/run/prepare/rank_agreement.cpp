@@ -132,7 +132,9 @@ std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig&
   if (!warning.empty() && world.local_rank() == 0) log.warning(warning);
   const auto nccl_log = send_nccl_log_to(log_path, world.rank());
   if (config.sync_batch_norm) keep_nccl_lanes_in_order();
-  if (ranks_may_share_gpus()) keep_nccl_ranks_apart(world.rank());
+  // NCCL refuses two slices of one GPU, too: it knows them by the GPU's PCI address.
+  if (ranks_may_share_gpus() || device.uuid.starts_with("MIG-"))
+    keep_nccl_ranks_apart(world.rank());
   NcclPlan plan;
   plan.size = world.size();
   plan.deadline_s = config.collective_timeout_s;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <utility>
+
+#include "model/operators/autocast.h"
 
 namespace kiln {
 
@@ -171,6 +174,8 @@ std::vector<Batcher::ReadyImage> Batcher::next_batch(std::unique_lock<std::mutex
 
 void Batcher::answer_batches() {
   at::init_num_threads();  // as many as PredictionJob has set on its own thread
+  std::optional<KeptCasts> kept_casts;
+  const ServedModel* model = nullptr;  // whose casts they are
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
     const bool was_gathered = !ready_.empty();  // while the last batch was answered
@@ -178,6 +183,8 @@ void Batcher::answer_batches() {
     if (is_stopping_) return;
     std::vector<ReadyImage> batch = next_batch(lock, was_gathered);
     lock.unlock();
+    if (const auto* asked = batch[0].group->model.get(); std::exchange(model, asked) != asked)
+      kept_casts.emplace();
     answer(batch);
     batch.clear();
     lock.lock();

@@ -147,6 +147,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
   ++num_unanswered_;
   batch_.count = batch_.nominal = static_cast<int>(images.size());
   batch_.labels.assign(images.size(), 0);
+  batch_.release();
   for (std::size_t i = 0; i < images.size(); ++i)
     std::memcpy(batch_.pixels.get() + i * input_bytes_, images[i]->input.get(), input_bytes_);
   const at::Tensor input = uploader_.upload(batch_).images;

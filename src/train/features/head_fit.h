@@ -12,6 +12,7 @@
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"
+#include "model/operators/autocast.h"
 #include "record/vocabulary.h"
 #include "train/task.h"
 
@@ -42,6 +43,7 @@ class FeaturePass {
   LabeledFeatures take();
 
  private:
+  const KeptCasts kept_casts_;
   ImageModel& model_;
   BatchLoader& loader_;
   DeviceUploader& uploader_;

@@ -82,6 +82,27 @@ TEST_F(BatchLoaderTest, ReturnsEveryImageInOrderWithAnyNumberOfThreads) {
   }
 }
 
+// Who still reads a batch, such as a GPU that copies it, is waited for before it is filled again.
+TEST_F(BatchLoaderTest, ABatchIsNotFilledAgainWhileItIsRead) {
+  int waits = 0;
+  {
+    LoaderThreads pool({.num_decoders = 2});
+    BatchPlan tight = plan();
+    tight.num_slots = 1;
+    BatchLoader loader(set_, pool, tight);
+    while (const HostBatch* batch = loader.next()) {
+      const std::uint8_t* pixels = batch->pixels.get();
+      batch->wait_for_reader = [&waits, pixels, first = *pixels] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        EXPECT_EQ(*pixels, first);
+        ++waits;
+      };
+    }
+    EXPECT_EQ(waits, 6);
+  }
+  EXPECT_EQ(waits, 7);
+}
+
 // The bytes of every batch, one after the other.
 std::vector<std::uint8_t> all_pixels(Dataset& set, LoaderThreads& pool, BatchPlan plan,
                                      ImageCache* cache = nullptr) {

@@ -46,7 +46,7 @@ class DeviceUploaderTest : public testing::Test {
         .permute({0, 3, 1, 2});
   }
 
-  // On a GPU the host batch is overwritten as soon as upload() returns, before the result is read.
+  // On a GPU the host batch is overwritten as soon as it may be, before the result is read.
   static void check(const at::Device& device) {
     DeviceUploader uploader(device, {kSide, kSide}, kBatch, kScaling);
     const HostBatchLayout layout = host_batch_layout(device, kScaling, pinned);
@@ -56,6 +56,8 @@ class DeviceUploaderTest : public testing::Test {
       const int count = round % 5 == 4 ? kBatch - 1 : kBatch;
       fill(host, layout, count, round);
       const DeviceBatch batch = uploader.upload(host);
+      EXPECT_EQ(host.wait_for_reader != nullptr, !device.is_cpu());
+      host.release();
       if (!device.is_cpu()) fill(host, layout, kBatch, round + 100);
       EXPECT_EQ(batch.images.device().type(), device.type());
       EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
@@ -91,6 +93,10 @@ TEST_F(DeviceUploaderTest, CudnnMeasuresItsConvolutionsForWholeBatchesOnly) {
   context.setDeterministicCuDNN(true);
   EXPECT_FALSE(measures(kBatch));
   context.setDeterministicCuDNN(false);
+  uploader.expect(49);
+  EXPECT_FALSE(measures(kBatch)) << "it would take longer than it saves";
+  uploader.expect(50);
+  EXPECT_TRUE(measures(kBatch));
 }
 
 TEST_F(DeviceUploaderTest, NormalizesOnAGpu) {

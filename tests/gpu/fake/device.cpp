@@ -114,7 +114,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeStream(const Stream& stream) const override {
     note("wait", stream.id() == 0 ? "main stream" : "side stream");
-    if (setting("OMIT_WAIT", 0) == 0) queue_of(stream.id()).drain();
+    queue_of(stream.id()).drain();
   }
   void recordDataPtrOnStream(const c10::DataPtr&, const Stream&) const override {}
   void record(void** event, const Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
@@ -125,6 +125,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     delete static_cast<SharedEvent*>(event);
   }
   void block(void* event, const Stream& stream) const override {
+    if (setting("OMIT_WAIT", 0) != 0) return;
     queue_of(stream.id()).push([kept = event_of(event)] { kept->wait(); });
   }
   bool queryEvent(void* event) const override { return event_of(event)->is_done(); }

@@ -63,8 +63,11 @@ class Group final : public NcclGroup {
   }
   std::uint64_t mark() override {
     marks_.push_back(side_.mark());
-    side_.push([this] { ++num_reached_; });
     return marks_.size();
+  }
+  void count() override {
+    note("count", "sums");
+    side_.push([this, number = marks_.size()] { num_reached_ = number; });
   }
   std::uint64_t num_finished() override { return num_reached_; }
   double seconds() override {
@@ -167,16 +170,16 @@ std::string new_id(std::string*) {
   return id;
 }
 
-const char* device_fault(int device) {
+std::string device_fault(int device) {
   current_device = static_cast<c10::DeviceIndex>(device);
-  return device < num_devices() ? nullptr : "invalid device ordinal";
+  return device < num_devices() ? "" : "invalid device ordinal";
 }
 
 constexpr CudaModule kModule{kCudaModuleVersion,
                              device_fault,
                              [](int) { return peak_bytes(); },
                              new_pinned,
-                             free_pinned,
+                             [](int, void* memory) { free_pinned(memory); },
                              [] { return kCuda; },
                              [] { return kCudnn; },
                              [] { return kNccl; },

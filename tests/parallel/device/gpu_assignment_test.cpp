@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace kiln {
 namespace {
 
@@ -42,6 +44,26 @@ TEST(GpuAssignment, MoreRanksThanGpusOnAHostIsOneSentence) {
                           "host X"),
             0U)
       << found[0];
+}
+
+// However many slices there are, every process sees the same one.
+TEST(GpuAssignment, RanksOnMigSlicesAreToldHowToTakeOneEach) {
+  const RankDevice slice = gpu("x", "MIG-a", {"MIG-a"});
+  const std::vector<std::string> found = sentences({slice, slice});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].find("CUDA_VISIBLE_DEVICES=MIG-"), std::string::npos) << found[0];
+  EXPECT_EQ(found[0].find("one rank per GPU"), std::string::npos) << found[0];
+  EXPECT_TRUE(sentences({slice, gpu("x", "MIG-b", {"MIG-b"})}).empty());
+}
+
+TEST(GpuAssignment, RanksThatShareAGpuAreCounted) {
+  const Device two{.is_cuda = true, .visible_uuids = {"GPU-a", "GPU-b"}};
+  EXPECT_EQ(ranks_on_gpu(two, 3), 1) << "sharing is for tests alone";
+  ::setenv("KILN_SHARE_GPU", "1", 1);
+  EXPECT_EQ(ranks_on_gpu(two, 2), 1);
+  EXPECT_EQ(ranks_on_gpu(two, 3), 2);
+  EXPECT_EQ(ranks_on_gpu({.is_cuda = true}, 3), 3) << "their UUIDs are unknown";
+  ::unsetenv("KILN_SHARE_GPU");
 }
 
 TEST(GpuAssignment, WithoutUuidsTheCountIsChecked) {

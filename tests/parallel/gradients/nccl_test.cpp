@@ -26,7 +26,7 @@ struct Script {
   std::atomic<int> busy_polls = 0;         // polls that return kBusy after each start()
   std::atomic<bool> gpu_is_stuck = false;  // marks are not reached
   std::atomic<bool> abort_hangs = false;
-  std::atomic<int> starts = 0, sums = 0, marks = 0, joins = 0, closes = 0, aborts = 0;
+  std::atomic<int> starts = 0, sums = 0, marks = 0, counts = 0, joins = 0, closes = 0, aborts = 0;
   std::atomic<int> marks_while_busy = 0;
   std::atomic<std::uint64_t> joined = 0;
   std::atomic<NcclType> type = NcclType::kFloat32;
@@ -55,11 +55,14 @@ class PlayedGroup : public NcclGroup {
   }
   std::uint64_t mark() override {
     if (busy_ > 0) ++script_->marks_while_busy;
-    return static_cast<std::uint64_t>(++script_->marks);
+    ++script_->marks;
+    return ++marks_;
   }
-  std::uint64_t num_finished() override {
-    return script_->gpu_is_stuck ? 0U : static_cast<std::uint64_t>(script_->marks);
+  void count() override {
+    ++script_->counts;
+    counted_ = marks_;
   }
+  std::uint64_t num_finished() override { return script_->gpu_is_stuck ? 0U : counted_; }
   double seconds() override { return 0.25 * static_cast<double>(script_->marks); }
   void join(std::uint64_t mark) override {
     ++script_->joins;
@@ -74,6 +77,7 @@ class PlayedGroup : public NcclGroup {
  private:
   std::shared_ptr<Script> script_;
   int busy_ = 0;
+  std::uint64_t marks_ = 0, counted_ = 0;
 };
 
 struct NcclTest : testing::Test {
@@ -152,6 +156,29 @@ TEST_F(NcclTest, ALaneIsASeparateGroupAndNamesItsSums) {
   EXPECT_EQ(lane->size(), 2);
   lane->all_reduce(at::ones({5}));
   wait_for_some(waits);
+}
+
+// Counting is a kernel and a copy, which the next sum waits for.
+TEST_F(NcclTest, SmallSumsAreCountedEveryFewAndBeforeThoseOfTheGradients) {
+  const auto communicator = make();
+  const auto lane = communicator->second_lane("small sum");
+  for (int i = 0; i < 20; ++i) lane->all_reduce(at::ones({5}));
+  EXPECT_EQ(script->counts, 2);
+  communicator->all_reduce(at::ones({5}));
+  EXPECT_EQ(script->counts, 4);
+  communicator->all_reduce(at::ones({5}));
+  EXPECT_EQ(script->counts, 5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));  // past the deadline
+  EXPECT_NO_THROW(lane->wait(1));
+}
+
+TEST_F(NcclTest, ASumThatIsNotCountedYetHasItsDeadline) {
+  const auto communicator = make();
+  const auto lane = communicator->second_lane("small sum");
+  script->gpu_is_stuck = true;
+  lane->all_reduce(at::ones({5}));
+  EXPECT_EQ(script->counts, 0);
+  EXPECT_NE(failure_of(*lane).find("for the small sum over all ranks"), std::string::npos);
 }
 
 TEST_F(NcclTest, EmptyTensorsAreSkipped) {
