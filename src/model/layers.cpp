@@ -49,7 +49,9 @@ at::Tensor Conv2d::forward(const at::Tensor& x) const {
 void Conv2d::fold_in(const at::Tensor& scale, const at::Tensor& shift) {
   const at::NoGradGuard no_grad;
   weight_.copy_(weight_.to(at::kDouble) * scale.view({-1, 1, 1, 1}));
-  shift_ = shift.to(weight_.scalar_type()).set_requires_grad(weight_.requires_grad());
+  // On a GPU its cast is kept like that of the weight (KeptCasts); a trace of a network for export
+  // could not have it as a constant.
+  shift_ = shift.to(weight_.scalar_type()).set_requires_grad(weight_.is_cuda());
 }
 
 void Conv2d::fuse() {
