@@ -35,17 +35,17 @@ constexpr NameRow kNames[] = {
     {"evaluate_function", kNone}, {"AccumulateGrad", kGradients},
     {"zero_", kGradients},        {"fused_sgd", kOptimizer},
     {"onvolution", kConvolution}, {"conv2d", kConvolution},
-    {"addmm_", kConvolution},     {"atch_norm", kBatchNorm},
-    {"BatchNorm", kBatchNorm},    {"linear", kLinear},
-    {"addmm", kLinear},           {"Addmm", kLinear},
-    {"oftmax", kLinear},          {"nll_loss", kLinear},
-    {"NllLoss", kLinear},         {"cross_entropy", kLinear},
-    {"pool", kPooling},           {"Pool", kPooling},
-    {"mean", kPooling},           {"Mean", kPooling},
-    {"aten::cat", kPooling},      {"CatBackward", kPooling},
-    {"relu", kReluAndAdd},        {"Relu", kReluAndAdd},
-    {"threshold", kReluAndAdd},   {"aten::add", kReluAndAdd},
-    {"AddBackward", kReluAndAdd},
+    {"depthwise", kConvolution},  {"addmm_", kConvolution},
+    {"atch_norm", kBatchNorm},    {"BatchNorm", kBatchNorm},
+    {"linear", kLinear},          {"addmm", kLinear},
+    {"Addmm", kLinear},           {"oftmax", kLinear},
+    {"nll_loss", kLinear},        {"NllLoss", kLinear},
+    {"cross_entropy", kLinear},   {"pool", kPooling},
+    {"Pool", kPooling},           {"mean", kPooling},
+    {"Mean", kPooling},           {"aten::cat", kPooling},
+    {"CatBackward", kPooling},    {"relu", kReluAndAdd},
+    {"Relu", kReluAndAdd},        {"threshold", kReluAndAdd},
+    {"aten::add", kReluAndAdd},   {"AddBackward", kReluAndAdd},
 };
 
 KindIndex kind_of(std::string_view name) {
@@ -91,6 +91,7 @@ struct WeightRow {
   std::int64_t dimension = 0;
 };
 constexpr WeightRow kWeights[] = {{"aten::conv2d", 1},
+                                  {"kiln::depthwise", 1},
                                   {"aten::linear", 1},
                                   {"aten::addmm_", 2, 1},
                                   {"mkldnn::_convolution_pointwise", 1},
