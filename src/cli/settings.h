@@ -15,15 +15,16 @@ struct CommandInfo;
 // Every option with its text, in table order.
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
-// Where a value comes from. A later one of these replaces an earlier one.
+// Where a value comes from, and who sets it. A later one of these replaces an earlier one, but for
+// what a run finds out, which replaces any.
 enum class Origin {
-  kDefault,     // the row's, or what stands for it beside the other options
-  kRecipe,      // --recipe sets it; or --run-path
-  kLength,      // --recipe sets it by the length of the run, once that is known
-  kAuto,        // the run has found it out
-  kCheckpoint,  // of the run that is resumed
-  kFile,        // in the --config file
-  kGiven,       // in the command line, or what follows from a path there without an option's name
+  kDefault,     // the row's, or what stands for it beside the other options: Given::imply()
+  kRecipe,      // --recipe sets it; or --run-path: Given::imply()
+  kLength,      // --recipe sets it by the length of the run, once that is known: with_length()
+  kAuto,        // the run has found it out: found(), found_for_train()
+  kCheckpoint,  // of the run that is resumed: with_checkpoint()
+  kFile,        // in the --config file: config_file.cpp
+  kGiven,       // in the command line, arguments.cpp; or what follows from a bare path there
 };
 inline constexpr std::array<std::string_view, 7> kOriginNames = {
     "default", "recipe", "length of the run", "auto", "checkpoint", "file", "given"};
@@ -32,9 +33,9 @@ struct Setting {
   const Option* option = nullptr;
   std::string text = {};  // empty: none; or that no word says what the run has found
   Origin origin = Origin::kDefault;
-  std::string reason = {};  // a few words; may be empty
-  bool is_given() const { return origin != Origin::kDefault; }
-  bool is_default() const;  // whatever its origin
+  std::string reason = {};                                      // a few words; may be empty
+  bool is_given() const { return origin != Origin::kDefault; }  // by whatever else
+  bool is_default() const;                                      // whatever its origin
   // Whether the run has found it, with a reason, in place of what it was asked for.
   bool is_found() const {
     return origin == Origin::kAuto || (origin == Origin::kCheckpoint && !reason.empty());

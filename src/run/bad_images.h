@@ -1,4 +1,7 @@
-// Images that loading found bad (ImageFault), skipped up to an allowance; others: dataset/notes.cpp
+// Images that loading found bad (ImageFault), which are skipped up to an allowance. What else a run
+// leaves out: files and images that are not listed, LeftOut::Reason (dataset/listing.h, with texts
+// in dataset/notes.cpp); images without a label in --labels (dataset/label_list.cpp); what a split
+// drops (data/split/split_dataset.cpp); the rest of an epoch (data/loader/sampler.h).
 #pragma once
 
 #include <string>

@@ -79,6 +79,10 @@ int run_training(const TrainConfig& config, Process& process) {
   // It must outlive the catch block, since collectives on its members may be in flight.
   const std::unique_ptr<Run> run = prepare(config, process.world, process.log);
   if (!run) return 0;
+  // What is printed at the end of an epoch: judge_epoch() says what the figures hide and which
+  // images changed, log.epoch() the line of figures (words: figures_of()), end_epoch() the plan of
+  // --time-limit. Checkpoints begin in train_epoch() after a step, in end_epoch(), in
+  // fit_head_first() and in finish().
   try {
     begin(*run);
     fit_head_first(*run);

@@ -13,6 +13,7 @@
 
 #include "model/image_model.h"
 #include "model/networks.h"
+#include "model/operators/autocast.h"
 
 namespace kiln {
 namespace {

@@ -10,8 +10,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/operators/fused_convolution.h"
 #include "model/image_model.h"
+#include "model/operators/autocast.h"
+#include "model/operators/fused_convolution.h"
 
 namespace kiln {
 namespace {

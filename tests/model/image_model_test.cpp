@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "model/catalogue.h"
 #include "model/layers.h"
+#include "model/operators/autocast.h"
 
 namespace kiln {
 namespace {

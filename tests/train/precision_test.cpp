@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "model/image_model.h"
+#include "model/operators/autocast.h"
 
 namespace kiln {
 namespace {

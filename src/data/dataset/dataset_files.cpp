@@ -322,9 +322,7 @@ void read_source(const DatasetContext& context, Dataset& set) {
 void fail_archive(const DatasetContext& context, const std::string& archive, const char* kind) {
   const std::string shown =
       std::string("the ") + kind + " '" + path_of_archive(context, archive).string() + "' ";
-  const auto unusable = [&](const std::exception& fault) {
-    context.fail(shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.");
-  };
+  std::string unusable;
   try {
     throw;
   } catch (const SpoolFault& fault) {
@@ -337,14 +335,15 @@ void fail_archive(const DatasetContext& context, const std::string& archive, con
     context.fail(shown + "cannot be read: " + fault.code().message() +
                  ". Check the file and its permissions.");
   } catch (const ArchiveFault& fault) {
-    unusable(fault);
+    unusable = fault.what();
   } catch (const LabelFault& fault) {
-    unusable(fault);
+    unusable = fault.what();
   } catch (const ImageFault& fault) {
-    unusable(fault);
+    unusable = fault.what();
   } catch (const RecordFault& fault) {
-    unusable(fault);
+    unusable = fault.what();
   }
+  context.fail(shown + "cannot be used: " + unusable + ". Create it again, or remove it.");
 }
 
 ListedFiles::ListedFiles(const Listing& listing, std::string_view base)

@@ -83,10 +83,6 @@ std::string_view without(std::string_view file_name, std::string_view extension)
   return file_name;
 }
 
-std::string_view without_gz(std::string_view file_name) {
-  return without(file_name, ".gz");
-}
-
 // In small letters, without what is no letter. Characters beyond ASCII are letters.
 std::vector<std::string> words_of(std::string_view name) {
   std::vector<std::string> words;
@@ -164,14 +160,14 @@ bool has_archive_extension(std::string_view file_name) {
 }
 
 bool has_record_name(std::string_view file_name) {
-  const std::string_view name = without_gz(file_name);
+  const std::string_view name = without(file_name, ".gz");
   return !numbered_set_name(name).empty() ||
          std::ranges::any_of(kRecordExtensions,
                              [&](std::string_view known) { return has_extension(name, known); });
 }
 
 std::string_view packed_stem(std::string_view file_name) {
-  std::string_view stem = without_gz(file_name);
+  std::string_view stem = without(file_name, ".gz");
   for (const std::string_view known : kArchiveExtensions) stem = without(stem, known);
   for (const std::string_view known : kRecordExtensions) stem = without(stem, known);
   return stem;
@@ -179,7 +175,7 @@ std::string_view packed_stem(std::string_view file_name) {
 
 std::string_view numbered_set_name(std::string_view file_name) {
   constexpr std::string_view kForm = "-00000-of-00000";
-  const std::string_view name = without_gz(file_name);
+  const std::string_view name = without(file_name, ".gz");
   if (name.size() <= kForm.size()) return {};
   const std::string_view end = name.substr(name.size() - kForm.size());
   for (std::size_t i = 0; i < kForm.size(); ++i) {

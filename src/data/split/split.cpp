@@ -37,7 +37,8 @@ std::vector<ImageGroup> image_groups(const SplitImages& images) {
     auto& shares = groups[number].shares;
     images.classes.visit(images.labels[i], [&](int id) {
       const auto label = static_cast<std::size_t>(id);
-      const auto share = std::ranges::find(shares, label, &decltype(shares.front())::first);
+      const auto share =
+          std::ranges::find(shares, label, [](const auto& own) { return own.first; });
       if (share == shares.end())
         shares.emplace_back(label, 1);
       else

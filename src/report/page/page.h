@@ -47,7 +47,8 @@ std::string model_page_html(const EvaluationRecord& record, std::size_t model);
 // images.
 std::string audit_html(const AuditRecord& record);
 
-// The parts of report.html: each a `<section>`, or empty if the run has nothing to show.
+// The parts of report.html: each a `<section>`, or empty if the run has nothing to show. Defined in
+// page_facts.cpp, but for the verdict (page.cpp) and doubtful images (audit_page.cpp).
 
 std::string verdict_html(const RunRecord& run);   // did it work: the metrics
 std::string time_html(const RunRecord& run);      // time breakdown
@@ -68,7 +69,8 @@ Series by_epoch(const RunRecord& run, std::string name, int color,
                 double (*value)(const EpochRecord&));
 
 // One model's answers on labeled images, from a run's validation or from `kiln evaluate`. `data`
-// names the classes. Each is a `<section>` or empty.
+// names the classes. Each is a `<section>` or empty. Defined in page.cpp, those of a task in
+// results_page.cpp.
 
 // How many images are answered at which confidence threshold, and how accurately. `chosen_here`:
 // the temperature was fitted on these very images.
@@ -86,7 +88,8 @@ std::string capitalized(std::string text);
 std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
                           const std::vector<Thumbnail>& heat_maps, bool is_calibrated);
 
-// Interpretation of metrics: did it work, can it be trusted, what limited its speed.
+// Interpretation of metrics: did it work, can it be trusted, what limited its speed. Of a run:
+// defined in findings.cpp, its speed in page_facts.cpp; of an evaluation or an audit: in its page.
 enum class Judged { kGood, kNote, kWarning };
 
 struct Finding {
@@ -126,6 +129,8 @@ struct Rung {
 // Empty before the end of the first epoch.
 std::vector<Rung> speed_ladder(const RunRecord& run);
 
+// Several runs beside each other: defined in compare.cpp.
+
 // Best top-1 of the saved model first; runs without a finished epoch last.
 void sort_by_accuracy(std::vector<NamedRun>* runs);
 // The heads of a table, then a row of plain texts for each run and its saved model; for the
@@ -138,8 +143,9 @@ std::string comparison_finding(const std::vector<NamedRun>& runs);
 // The complete comparison, aligned for a terminal.
 std::string comparison_text(const std::vector<NamedRun>& runs);
 
-// The top of a page: the verdict, the main figures as tiles, and the findings. `name` is plain
-// text.
+// The top of a page: the verdict, the main figures as tiles, and the findings. Defined in page.cpp.
+
+// `name` is plain text.
 std::string tile(const std::string& name, const std::string& figure_html, const std::string& more);
 
 // An accuracy with its 95 % confidence interval, drawn as a bar. `id` as in figure(); `name` is

@@ -372,8 +372,8 @@ std::string cheaper_processor(const RunRecord& run, double images_per_second) {
   if (price == 0 || !(images_per_second > 0)) return "";
   return " A machine without a GPU is cheaper if it costs less than " +
          price_text(100 * price / images_per_second) +
-         " per hour for every 100 images/s of training: `kiln inspect` with `--model-name` "
-         "measures that there.";
+         " per hour for every 100 images/s of training: one epoch of `kiln train` there "
+         "measures them.";
 }
 
 // `busy`: GPU utilization, 0 to 1. `waits`: training waits for images. Either way a faster device

@@ -51,9 +51,7 @@ Contents contents_of(const fs::path& folder) {
   Contents contents;
   std::error_code fault;
   auto entry = fs::recursive_directory_iterator(folder, fault);
-  if (fault) fail_to_write(folder, fault);
-  for (; entry != fs::recursive_directory_iterator(); entry.increment(fault)) {
-    if (fault) fail_to_write(folder, fault);
+  for (; !fault && entry != fs::recursive_directory_iterator(); entry.increment(fault)) {
     const bool is_folder = fs::is_directory(entry->symlink_status());
     if (is_ignored_name(entry->path().filename().string())) {
       if (is_folder) entry.disable_recursion_pending();
@@ -62,6 +60,7 @@ Contents contents_of(const fs::path& folder) {
     (is_folder ? contents.folders : contents.files)
         .push_back(entry->path().lexically_relative(folder));
   }
+  if (fault) fail_to_write(folder, fault);
   return contents;
 }
 

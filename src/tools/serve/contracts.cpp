@@ -81,6 +81,19 @@ HttpResponse answer_execution_parameters(const ServerState& state, const HttpReq
 
 }  // namespace
 
+bool is_path_of(const Route& route, std::string_view path) {
+  std::string_view wanted = route.path;
+  for (;;) {
+    const std::string_view part = path.substr(0, path.find('/')),
+                           own = wanted.substr(0, wanted.find('/'));
+    if (own == "*" ? part.empty() : own != part) return false;
+    if (part.size() == path.size() || own.size() == wanted.size())
+      return part.size() == path.size() && own.size() == wanted.size();
+    path.remove_prefix(part.size() + 1);
+    wanted.remove_prefix(own.size() + 1);
+  }
+}
+
 HttpResponse answer_life(const ServerState& state, const HttpRequest&) {
   if (state.model()->is_failing())
     return error_response(503, "The model fails time after time; the server's log says why.");

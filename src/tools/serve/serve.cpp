@@ -316,19 +316,6 @@ int end(int first, HttpServer& server, Service& service, const Signals& signals,
 
 }  // namespace
 
-bool is_path_of(const Route& route, std::string_view path) {
-  std::string_view wanted = route.path;
-  for (;;) {
-    const std::string_view part = path.substr(0, path.find('/')),
-                           own = wanted.substr(0, wanted.find('/'));
-    if (own == "*" ? part.empty() : own != part) return false;
-    if (part.size() == path.size() || own.size() == wanted.size())
-      return part.size() == path.size() && own.size() == wanted.size();
-    path.remove_prefix(part.size() + 1);
-    wanted.remove_prefix(own.size() + 1);
-  }
-}
-
 int run(const ServeConfig& config, Process& process) {
   Log& log = process.log;
   survive_broken_pipes();
