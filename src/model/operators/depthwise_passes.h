@@ -1,12 +1,11 @@
-// The three passes of a depthwise convolution on channels_last maps: the output, the gradient of
-// the input, and the gradient of the weights. A task takes a band of rows of one image in as many
-// channels as a vector has numbers, unpacks it into float32 with its border of zeros, and then
-// computes in loops that have no edges.
+// The three passes of a depthwise convolution on channels_last maps. A task unpacks a band of rows
+// of one image, in as many channels as a vector has numbers, into float32 with its border of
+// zeros, and computes in loops without edges.
 //
-// Maps are [images, height, width, channels] without gaps, weights [channels, kernel, kernel].
-// Sums are float32, in an order that does not depend on the threads, which are LibTorch's of
-// OpenMP. The border is multiplied, too: where LibTorch's kernels leave it out, an infinite weight
-// or gradient makes NaN here.
+// Maps are [images, height, width, channels] without gaps. Taps are [kernel * kernel,
+// padded_channels()], aligned to 64 bytes. Sums are float32, in an order that does not depend on
+// the threads, which are LibTorch's of OpenMP. The border is multiplied, too: an infinite tap or
+// gradient makes NaN where kernels that leave the border out have none.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +21,22 @@ struct DepthwiseShape {
 
   std::int64_t out_height() const { return (height - 1) / stride + 1; }
   std::int64_t out_width() const { return (width - 1) / stride + 1; }
+  std::int64_t padded_channels() const { return (channels + 15) / 16 * 16; }
+  // Each over some of the images.
+  std::int64_t partial_sums() const { return images < 1 ? 1 : images < 16 ? images : 16; }
 };
 
-// The instructions that the passes are compiled for.
-enum class Vectors { kNone, kAvx2, kAvx512 };
+// Numbers of this processor's vectors: 16 with AVX-512, 8 with AVX2, and 0 if there are no passes.
+int depthwise_lanes();
 
-// The best of this processor. With kNone there are no passes.
-Vectors usable_vectors();
+enum class DepthwisePass {
+  kOutput,          // x, taps and then the bias -> y
+  kInputGradient,   // dy, taps and then zeros -> dx
+  kWeightGradient,  // x, dy -> [partial_sums()] times taps, of which the first is the gradient
+};
 
-// `bias`: [channels], or null.
-void depthwise_output(const DepthwiseShape& shape, const void* x, const float* weight,
-                      const float* bias, void* y, Vectors vectors);
-
-void depthwise_input_gradient(const DepthwiseShape& shape, const void* dy, const float* weight,
-                              void* dx, Vectors vectors);
-
-void depthwise_weight_gradient(const DepthwiseShape& shape, const void* x, const void* dy,
-                               float* dweight, Vectors vectors);
+// From `in` and `other` to `out`. `lanes`: 16 or 8.
+void run_depthwise(DepthwisePass pass, const DepthwiseShape& shape, int lanes, const void* in,
+                   const void* other, void* out);
 
 }  // namespace kiln
