@@ -34,11 +34,6 @@ constexpr Shape kShapes[] = {{16, 3, 1, 112}, {72, 3, 1, 56},  {200, 3, 1, 14}, 
                              {672, 5, 2, 14}, {96, 7, 1, 56},  {192, 7, 1, 28}, {384, 7, 1, 14},
                              {768, 7, 1, 7},  {96, 7, 2, 56},  {384, 7, 2, 14}};
 
-at::Tensor ours(const char* name, std::vector<c10::IValue> values) {
-  c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(values);
-  return values.front().toTensor();
-}
-
 // Milliseconds of both, in turn: the least of the rounds.
 std::array<double, 2> least(int rounds, const std::array<std::function<void()>, 2>& both) {
   std::array<double, 2> found{1e9, 1e9};
@@ -73,40 +68,29 @@ void bench_depthwise(Words& words) {
         return at::conv2d(x, weight, {}, s, k / 2, 1, c);
       };
       const at::Tensor dy = at::randn_like(convolve());
-      const auto backward = [&, s = stride, k = kernel, c = channels](std::array<bool, 3> which) {
+      const auto theirs = [&, s = stride, k = kernel, c = channels](bool is_input) {
         at::convolution_backward(dy, x, weight, at::OptionalIntArrayRef(), {s, s}, {k / 2, k / 2},
-                                 {1, 1}, false, {0, 0}, c, which);
+                                 {1, 1}, false, {0, 0}, c, {is_input, !is_input, false});
       };
-      const auto add = [&, s = stride, k = kernel, c = channels](const char* pass, auto theirs,
-                                                                 auto own) {
-        const auto [there, here] = least(rounds, {theirs, own});
-        rows.push_back({{"pass", pass},
-                        {"kernel", k},
-                        {"stride", s},
+      const auto ours = [&, s = stride](bool is_input) {
+        std::vector<c10::IValue> values{dy, x, weight, s, c10::List<bool>({is_input, !is_input})};
+        c10::Dispatcher::singleton()
+            .findSchemaOrThrow("kiln::depthwise_backward", "")
+            .callBoxed(values);
+      };
+      for (const bool is_input : {true, false}) {
+        const auto [there, here] =
+            least(rounds, {[&] { theirs(is_input); }, [&] { ours(is_input); }});
+        rows.push_back({{"gradient", is_input ? "input" : "weight"},
+                        {"kernel", kernel},
+                        {"stride", stride},
                         {"type", type == at::kFloat ? "float32" : "bfloat16"},
-                        {"channels", c},
+                        {"channels", channels},
                         {"side", side},
                         {"onednn_ms", there},
                         {"kiln_ms", here},
                         {"times_as_fast", there / here}});
-      };
-      add("output", convolve, [&] { ours("kiln::depthwise", {x, weight, c10::IValue(), stride}); });
-      add(
-          "input",
-          [&] {
-            backward({true, false, false});
-          },
-          [&] {
-            ours("kiln::depthwise_input_gradient", {dy, weight, x.sizes().vec(), stride});
-          });
-      add(
-          "weight",
-          [&] {
-            backward({false, true, false});
-          },
-          [&] {
-            ours("kiln::depthwise_weight_gradient", {x, dy, kernel, stride});
-          });
+      }
     }
   std::printf("%s\n",
               nlohmann::ordered_json{{"batch_size", batch}, {"passes", rows}}.dump(2).c_str());

@@ -13,7 +13,7 @@
 //       matrix product and a copy of a large tensor), and on a CPU where the time goes. With
 //       --against: how many times as fast it is as in another precision, step by step in turn.
 //   kiln_bench depthwise [--batch-size 16] [--size 224] [--rounds 10] [--threads N]
-//       Each pass of the depthwise layers of networks for images of that size, by oneDNN and by
+//       The gradients of networks' depthwise layers for images of that size, by oneDNN and by
 //       Kiln's own kernels, in turn: the least milliseconds.
 //   mpirun -np N kiln_bench collective [--device auto]
 //       Kiln's all-reduce: rank 0's seconds from call to result. GPUs use NCCL, CPUs use MPI.

@@ -91,7 +91,6 @@ struct WeightRow {
   std::int64_t dimension = 0;
 };
 constexpr WeightRow kWeights[] = {{"aten::conv2d", 1},
-                                  {"kiln::depthwise", 1},
                                   {"aten::linear", 1},
                                   {"aten::addmm_", 2, 1},
                                   {"mkldnn::_convolution_pointwise", 1},

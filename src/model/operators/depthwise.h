@@ -1,15 +1,13 @@
-// Depthwise convolutions on CPUs. oneDNN has no kernels for some of their passes, and then runs a
-// grouped convolution whose groups are padded to 16 channels. Each pass is computed by the faster
-// of oneDNN's and ours, which are registered with LibTorch's dispatcher:
+// Depthwise convolutions in training on CPUs. oneDNN has no kernels for some of their gradients,
+// and then runs a grouped convolution whose groups are padded to 16 channels. Each gradient is
+// computed by the faster of oneDNN's and ours, which LibTorch's dispatcher has as
 //
-//   kiln::depthwise(Tensor x, Tensor weight, Tensor? bias, int stride) -> Tensor
-//   kiln::depthwise_input_gradient(Tensor dy, Tensor weight, int[] size, int stride) -> Tensor
-//   kiln::depthwise_weight_gradient(Tensor x, Tensor dy, int kernel, int stride) -> Tensor
+//   kiln::depthwise_backward(Tensor dy, Tensor x, Tensor weight, int stride, bool[2] output_mask)
+//       -> (Tensor, Tensor)
 //
 // For maps of float32 or bfloat16 in any layout, and kernels of 3, 5 or 7 with strides of 1 or 2,
-// padded by half of the kernel. `size` is that of x. Maps come back channels_last in the type of
-// those given, the weight's gradient as float32, [C, 1, k, k]. The bits are equal for any number of
-// threads.
+// padded by half of the kernel. dx comes back channels_last in the type of the maps, the weight's
+// gradient in float32. The bits are equal for any number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +16,8 @@
 
 namespace kiln {
 
-// Whether a pass of at::conv2d(x, weight, bias, stride, k / 2, 1, groups), in autocast's type, is
-// faster with ours.
+// Whether a gradient of at::conv2d(x, weight, bias, stride, k / 2, 1, groups), in autocast's type,
+// is needed and faster with ours.
 bool is_own_depthwise(const at::Tensor& x, const at::Tensor& weight, std::int64_t stride,
                       std::int64_t groups);
 

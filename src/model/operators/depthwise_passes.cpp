@@ -114,38 +114,12 @@ template <bool kToTaps, int kStep, typename Vector, int kTaps, int kOutputs>
   }
 }
 
-// Outputs that are `kPhases` apart meet the same taps: out[q * kPhases + phase] is the sum over m
-// of in[q * kStep + offset + m] * tap[first + m * step]. For the output of a convolution there is
-// one phase. For the gradient of its input there are as many as its stride: with 2, an output has
-// used every other tap for an even input, and the rest for an odd one.
-struct Phase {
-  int taps, first, step, offset;
-};
-
-template <bool kIsGradient, int kKernel, int kStride>
-struct Scheme {
-  static constexpr int kPhases = kIsGradient ? kStride : 1;
-  static constexpr int kStep = kIsGradient ? 1 : kStride;
-
-  static constexpr Phase phase(std::int64_t index) {
-    constexpr int kPadding = kKernel / 2;
-    if (!kIsGradient) return {kKernel, 0, 1, -kPadding};
-    const int odd = static_cast<int>(index % kPhases);
-    const int last = kKernel - 1 - (kKernel - 1 - odd - kPadding) % kStride;
-    return {last / kStride + 1, last, -kStride, (odd + kPadding - last) / kStride};
-  }
-  // What q = 0 reads, over all phases.
-  static constexpr int kBegin = std::min(phase(0).offset, phase(1).offset);
-  static constexpr int kEnd =
-      std::max(phase(0).offset + phase(0).taps, phase(1).offset + phase(1).taps);
-};
-
 // What a pass computes, cut into blocks of channels and bands of rows.
 struct Job {
   const DepthwiseShape& shape;
-  const void* in;
-  const void* other;
-  void* out;
+  const void* in;     // dy, or x
+  const void* other;  // taps, or dy
+  void* out;          // dx, or sums
   std::int64_t blocks = 0, bands = 0, band = 0;
   Window window = {};  // of the first band
 
@@ -161,74 +135,77 @@ struct Job {
   }
   std::int64_t unpacked_pixels() const { return window.rows * window.columns; }
 
-  template <typename Any, typename Pointer>
-  Plane<Any> plane(Pointer maps, bool is_of_output, std::int64_t image, std::int64_t first,
-                   std::int64_t lanes) const {
-    const std::int64_t height = is_of_output ? shape.out_height() : shape.height;
-    const std::int64_t width = is_of_output ? shape.out_width() : shape.width;
-    return {static_cast<Any*>(maps) + image * height * width * shape.channels + first, height,
+  template <typename Number, typename Pointer>
+  Plane<Number> plane(Pointer maps, bool is_input, std::int64_t image, std::int64_t first,
+                      std::int64_t lanes) const {
+    const std::int64_t height = is_input ? shape.height : shape.out_height();
+    const std::int64_t width = is_input ? shape.width : shape.out_width();
+    return {static_cast<Number*>(maps) + image * height * width * shape.channels + first, height,
             width, shape.channels, std::min(lanes, shape.channels - first)};
   }
 };
 
-template <bool kIsGradient, int kKernel, int kStride, typename Number>
-struct Correlation : Job {
-  using Pass = Scheme<kIsGradient, kKernel, kStride>;
+// With a stride of 2, an output has used every other tap for an even input and the rest for an odd
+// one: dx[q * kStride + parity] is the sum over m of dy[q + offset + m] * tap[last - m * kStride].
+struct Parity {
+  int taps, last, offset;
+};
+
+template <int kKernel, int kStride, typename Number>
+struct InputGradient : Job {
+  static constexpr Parity of(std::int64_t position) {
+    const int odd = static_cast<int>(position % kStride), reach = odd + kKernel / 2;
+    const int last = kKernel - 1 - (kKernel - 1 + reach) % kStride;
+    return {last / kStride + 1, last, (reach - last) / kStride};
+  }
+  // What q = 0 reads.
+  static constexpr int kBegin = std::min(of(0).offset, of(1).offset);
+  static constexpr int kEnd = std::max(of(0).offset + of(0).taps, of(1).offset + of(1).taps);
 
   std::int64_t prepare(int lanes) {
-    const std::int64_t height = kIsGradient ? shape.height : shape.out_height();
-    const std::int64_t width = kIsGradient ? shape.width : shape.out_width();
-    cut(lanes, parts(height, Pass::kPhases),
-        parts(width, Pass::kPhases * kOutputsAtOnce) * kOutputsAtOnce, Pass::kStep, Pass::kBegin,
-        Pass::kEnd);
+    cut(lanes, parts(shape.height, kStride),
+        parts(shape.width, kStride * kOutputsAtOnce) * kOutputsAtOnce, /*step=*/1, kBegin, kEnd);
     return shape.images * bands * blocks;
   }
   std::int64_t scratch() const { return unpacked_pixels(); }
 
   template <int kLanes>
   [[gnu::always_inline]] void run(std::int64_t task, float* unpacked) const {
-    const std::int64_t first = task % blocks * kLanes, columns = window.columns;
+    const std::int64_t first = task % blocks * kLanes, begin = task / blocks % bands * band;
     const std::int64_t image = task / blocks / bands;
-    const std::int64_t begin = task / blocks % bands * band;
-    const auto to = plane<Number>(out, !kIsGradient, image, first, kLanes);
-    unpack<kLanes>(plane<const Number>(in, kIsGradient, image, first, kLanes),
-                   window.below(begin * Pass::kStep), unpacked);
-    const std::int64_t end = std::min((begin + band) * Pass::kPhases, to.height);
-    for (std::int64_t y = begin * Pass::kPhases; y < end; ++y) {
-      const std::int64_t top = (y / Pass::kPhases - begin) * Pass::kStep - Pass::kBegin;
-      row<kLanes, 0>(to, y, first, unpacked + top * columns * kLanes);
-      if constexpr (Pass::kPhases == 2)
-        row<kLanes, 1>(to, y, first, unpacked + top * columns * kLanes);
+    const auto dx = plane<Number>(out, true, image, first, kLanes);
+    unpack<kLanes>(plane<const Number>(in, false, image, first, kLanes), window.below(begin),
+                   unpacked);
+    for (std::int64_t y = begin * kStride; y < std::min((begin + band) * kStride, dx.height); ++y) {
+      const float* const from =
+          unpacked + (y / kStride - begin + of(y).offset - kBegin) * window.columns * kLanes;
+      row<kLanes, 0>(dx, y, first, from);
+      if constexpr (kStride == 2) row<kLanes, 1>(dx, y, first, from);
     }
   }
 
  private:
-  // The outputs of a column phase in row y. `unpacked`: offset 0 of the row.
-  template <int kLanes, int kPhase>
-  [[gnu::always_inline]] void row(const Plane<Number>& to, std::int64_t y, std::int64_t first,
-                                  const float* unpacked) const {
+  // The even or the odd columns of row y, which reads the rows from `rows` on.
+  template <int kLanes, int kOdd>
+  [[gnu::always_inline]] void row(const Plane<Number>& dx, std::int64_t y, std::int64_t first,
+                                  const float* rows) const {
     using Vector = typename VectorOf<kLanes>::Type;
-    constexpr Phase kColumns = Pass::phase(kPhase);
-    const Phase rows = Pass::phase(y);
+    constexpr Parity kColumn = of(kOdd);
     const std::int64_t columns = window.columns, step = shape.padded_channels();
-    const float* const all_taps = static_cast<const float*>(other) + first;
-    for (std::int64_t x = kPhase; x < to.width; x += kOutputsAtOnce * Pass::kPhases) {
-      Vector sums[kOutputsAtOnce], taps[kColumns.taps];
-      for (Vector& sum : sums) std::memcpy(&sum, all_taps + kKernel * kKernel * step, sizeof sum);
-      const float* from = unpacked + (rows.offset * columns + kColumns.offset - Pass::kBegin +
-                                      x / Pass::kPhases * Pass::kStep) *
-                                         kLanes;
-      for (int i = 0; i < rows.taps; ++i, from += columns * kLanes) {
-        const std::int64_t tap = (rows.first + i * rows.step) * kKernel + kColumns.first;
+    for (std::int64_t x = kOdd; x < dx.width; x += kOutputsAtOnce * kStride) {
+      Vector sums[kOutputsAtOnce] = {}, taps[kColumn.taps];
+      const float* from = rows + (x / kStride + kColumn.offset - kBegin) * kLanes;
+      for (int i = of(y).last; i >= 0; i -= kStride, from += columns * kLanes) {
+        const float* const tap = static_cast<const float*>(other) + i * kKernel * step + first;
 #pragma GCC unroll 8
-        for (int m = 0; m < kColumns.taps; ++m)
-          std::memcpy(&taps[m], all_taps + (tap + m * kColumns.step) * step, sizeof taps[m]);
-        multiply<false, Pass::kStep>(from, taps, sums);
+        for (int m = 0; m < kColumn.taps; ++m)
+          std::memcpy(&taps[m], tap + (kColumn.last - m * kStride) * step, sizeof taps[m]);
+        multiply<false, 1>(from, taps, sums);
       }
 #pragma GCC unroll 8
       for (int n = 0; n < kOutputsAtOnce; ++n)
-        if (x + n * Pass::kPhases < to.width)
-          pack<kLanes>(sums[n], to.used, to.pixel(y, x + n * Pass::kPhases));
+        if (x + n * kStride < dx.width)
+          pack<kLanes>(sums[n], dx.used, dx.pixel(y, x + n * kStride));
     }
   }
 };
@@ -251,8 +228,8 @@ struct WeightGradient : Job {
     for (int tap = 0; tap < kKernel * kKernel; ++tap) std::fill_n(sums + tap * step, kLanes, 0.0F);
     for (std::int64_t image = chunk * images / chunks; image < (chunk + 1) * images / chunks;
          ++image) {
-      const auto x = plane<const Number>(in, false, image, first, kLanes);
-      const auto dy = plane<const Number>(other, true, image, first, kLanes);
+      const auto x = plane<const Number>(in, true, image, first, kLanes);
+      const auto dy = plane<const Number>(other, false, image, first, kLanes);
       for (std::int64_t y = 0; y < dy.height; y += band) {
         const Window own{y, 0, std::min(band, dy.height - y), dy.width};
         unpack<kLanes>(x, window.below(y * kStride), unpacked);
@@ -318,26 +295,22 @@ void run_tasks(AnyJob job, int lanes) {
     run(job, task, scratch[static_cast<std::size_t>(lines * omp_get_thread_num())].numbers);
 }
 
-using Run = void(DepthwisePass pass, const DepthwiseShape& shape, int lanes, const void* in,
-                 const void* other, void* out);
-
-template <int kKernel, int kStride, typename Number>
-void run(DepthwisePass pass, const DepthwiseShape& shape, int lanes, const void* in,
-         const void* other, void* out) {
-  const Job job{shape, in, other, out};
-  if (pass == DepthwisePass::kOutput)
-    run_tasks(Correlation<false, kKernel, kStride, Number>{job}, lanes);
-  else if (pass == DepthwisePass::kInputGradient)
-    run_tasks(Correlation<true, kKernel, kStride, Number>{job}, lanes);
+template <template <int, int, typename> typename AnyJob, int kKernel>
+void run_kernel(const Job& job, int lanes) {
+  const bool is_near = job.shape.stride == 1;
+  if (job.shape.type == MapType::kFloat32)
+    is_near ? run_tasks(AnyJob<kKernel, 1, float>{job}, lanes)
+            : run_tasks(AnyJob<kKernel, 2, float>{job}, lanes);
   else
-    run_tasks(WeightGradient<kKernel, kStride, Number>{job}, lanes);
+    is_near ? run_tasks(AnyJob<kKernel, 1, Bfloat16>{job}, lanes)
+            : run_tasks(AnyJob<kKernel, 2, Bfloat16>{job}, lanes);
 }
 
-template <int kKernel>
-Run* run_of(const DepthwiseShape& shape) {
-  if (shape.type == MapType::kFloat32)
-    return shape.stride == 1 ? run<kKernel, 1, float> : run<kKernel, 2, float>;
-  return shape.stride == 1 ? run<kKernel, 1, Bfloat16> : run<kKernel, 2, Bfloat16>;
+template <template <int, int, typename> typename AnyJob>
+void run_job(const Job& job, int lanes) {
+  if (job.shape.kernel == 3) run_kernel<AnyJob, 3>(job, lanes);
+  if (job.shape.kernel == 5) run_kernel<AnyJob, 5>(job, lanes);
+  if (job.shape.kernel == 7) run_kernel<AnyJob, 7>(job, lanes);
 }
 
 }  // namespace
@@ -347,15 +320,15 @@ int depthwise_lanes() {
   return cpu_has("avx2") && cpu_has("fma") ? 8 : 0;
 }
 
-void run_depthwise(DepthwisePass pass, const DepthwiseShape& shape, int lanes, const void* in,
-                   const void* other, void* out) {
-  Run* const run = shape.kernel == 3   ? run_of<3>(shape)
-                   : shape.kernel == 5 ? run_of<5>(shape)
-                                       : run_of<7>(shape);
-  run(pass, shape, lanes, in, other, out);
-  if (pass != DepthwisePass::kWeightGradient) return;
+void depthwise_input_gradient(const DepthwiseShape& shape, int lanes, const void* dy,
+                              const float* taps, void* dx) {
+  run_job<InputGradient>({shape, dy, taps, dx}, lanes);
+}
+
+void depthwise_weight_gradient(const DepthwiseShape& shape, int lanes, const void* x,
+                               const void* dy, float* sums) {
+  run_job<WeightGradient>({shape, x, dy, sums}, lanes);
   const std::int64_t numbers = shape.kernel * shape.kernel * shape.padded_channels();
-  auto* const sums = static_cast<float*>(out);
 #pragma omp parallel for schedule(static)
   for (std::int64_t i = 0; i < numbers; ++i)
     for (std::int64_t part = 1; part < shape.partial_sums(); ++part)

@@ -1,6 +1,6 @@
-// The three passes of a depthwise convolution on channels_last maps. A task unpacks a band of rows
-// of one image, in as many channels as a vector has numbers, into float32 with its border of
-// zeros, and computes in loops without edges.
+// The gradients of a depthwise convolution on channels_last maps. A task unpacks a band of rows of
+// one image, in as many channels as a vector has numbers, into float32 with its border of zeros,
+// and computes in loops without edges.
 //
 // Maps are [images, height, width, channels] without gaps. Taps are [kernel * kernel,
 // padded_channels()], aligned to 64 bytes. Sums are float32, in an order that does not depend on
@@ -29,14 +29,12 @@ struct DepthwiseShape {
 // Numbers of this processor's vectors: 16 with AVX-512, 8 with AVX2, and 0 if there are no passes.
 int depthwise_lanes();
 
-enum class DepthwisePass {
-  kOutput,          // x, taps and then the bias -> y
-  kInputGradient,   // dy, taps and then zeros -> dx
-  kWeightGradient,  // x, dy -> [partial_sums()] times taps, of which the first is the gradient
-};
+// `lanes`: 16 or 8.
+void depthwise_input_gradient(const DepthwiseShape& shape, int lanes, const void* dy,
+                              const float* taps, void* dx);
 
-// From `in` and `other` to `out`. `lanes`: 16 or 8.
-void run_depthwise(DepthwisePass pass, const DepthwiseShape& shape, int lanes, const void* in,
-                   const void* other, void* out);
+// `sums`: [partial_sums()] times taps; the first becomes the gradient.
+void depthwise_weight_gradient(const DepthwiseShape& shape, int lanes, const void* x,
+                               const void* dy, float* sums);
 
 }  // namespace kiln

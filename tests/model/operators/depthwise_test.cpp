@@ -28,8 +28,8 @@ namespace {
 constexpr auto kDense = at::MemoryFormat::ChannelsLast;
 constexpr std::array kMapTypes{at::kFloat, at::kBFloat16};
 
-// y, dx, dweight.
-using Passes = std::array<at::Tensor, 3>;
+// dx, dweight.
+using Gradients = std::array<at::Tensor, 2>;
 
 struct DepthwiseLayer {
   at::Tensor x, weight, dy;
@@ -44,22 +44,20 @@ struct DepthwiseLayer {
              .contiguous(kDense);
   }
   std::int64_t kernel() const { return weight.size(2); }
-  // LibTorch's passes, computed in `type`.
-  Passes theirs(at::ScalarType type) const {
+  // LibTorch's, computed in `type`.
+  Gradients theirs(at::ScalarType type) const {
     const at::Tensor maps = x.to(type), taps = weight.to(type);
     const auto [dx, dweight, dbias] = at::convolution_backward(
         dy.to(type), maps, taps, at::OptionalIntArrayRef(), {stride, stride},
         {kernel() / 2, kernel() / 2}, {1, 1}, false, {0, 0}, x.size(1), {true, true, false});
-    return {at::conv2d(maps, taps, {}, stride, kernel() / 2, 1, x.size(1)), dx, dweight};
+    return {dx, dweight};
   }
-  Passes ours() const {
-    return {call("kiln::depthwise", {x, weight, c10::IValue(), stride}),
-            call("kiln::depthwise_input_gradient", {dy, weight, x.sizes().vec(), stride}),
-            call("kiln::depthwise_weight_gradient", {x, dy, kernel(), stride})};
-  }
-  static at::Tensor call(const char* name, std::vector<c10::IValue> values) {
-    c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(values);
-    return values.front().toTensor();
+  Gradients ours() const {
+    std::vector<c10::IValue> values{dy, x, weight, stride, c10::List<bool>({true, true})};
+    c10::Dispatcher::singleton()
+        .findSchemaOrThrow("kiln::depthwise_backward", "")
+        .callBoxed(values);
+    return {values[0].toTensor(), values[1].toTensor()};
   }
 };
 
@@ -87,23 +85,22 @@ const std::vector<std::int64_t> kMapSizes[] = {
     {2, 40, 33, 6}, {1, 4096, 3, 4}, {5, 33, 4, 4}, {1, 16, 120, 150}, {0, 20, 4, 4}};
 
 // A quarter of LibTorch's own error is added for small results, and what float32 rounds anyway.
-TEST(Depthwise, EveryPassIsAsExactAsLibTorchs) {
+TEST(Depthwise, GradientsAreAsExactAsLibTorchs) {
   if (depthwise_lanes() == 0) GTEST_SKIP() << "needs AVX2";
   for_each_kind([](at::ScalarType type, int kernel, int stride) {
     for (const auto& size : kMapSizes) {
       SCOPED_TRACE(testing::Message() << at::IntArrayRef(size));
       const DepthwiseLayer layer(size, kernel, stride, type);
-      const Passes exact = layer.theirs(at::kDouble), ours = layer.ours();
-      for (std::size_t pass = 0; pass < ours.size(); ++pass) {
-        ASSERT_EQ(ours[pass].sizes(), exact[pass].sizes());
+      const Gradients exact = layer.theirs(at::kDouble), ours = layer.ours();
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        ASSERT_EQ(ours[i].sizes(), exact[i].sizes());
         const double rounding = type == at::kFloat ? 1e-6 : 0.004;
-        const double most = pass == 2 ? 2e-6 : rounding;
-        EXPECT_LE(error(ours[pass], exact[pass]), most * largest_of(exact[pass])) << pass;
+        const double most = i == 1 ? 2e-6 : rounding;
+        EXPECT_LE(error(ours[i], exact[i]), most * largest_of(exact[i])) << i;
         if (size[0] == 0) continue;
-        EXPECT_LE(
-            error(ours[pass], exact[pass]),
-            1.25 * error(layer.theirs(type)[pass], exact[pass]) + 1e-6 * largest_of(exact[pass]))
-            << pass;
+        EXPECT_LE(error(ours[i], exact[i]),
+                  1.25 * error(layer.theirs(type)[i], exact[i]) + 1e-6 * largest_of(exact[i]))
+            << i;
       }
     }
   });
@@ -116,24 +113,20 @@ TEST(Depthwise, VectorsOfAnySizeGiveTheSameBits) {
     const DepthwiseShape shape{
         3, 40, 9, 11, kernel, stride, type == at::kFloat ? MapType::kFloat32 : MapType::kBfloat16};
     const std::int64_t taps = kernel * kernel, channels = shape.padded_channels();
-    const at::Tensor packed = at::zeros({taps + 1, channels});
-    packed.narrow(0, 0, taps).narrow(1, 0, 40).copy_(layer.weight.view({40, taps}).t());
+    const at::Tensor packed = at::zeros({taps, channels});
+    packed.narrow(1, 0, 40).copy_(layer.weight.view({40, taps}).t());
     const auto all = [&](int lanes) {
-      const Passes found{at::empty_like(layer.dy), at::empty_like(layer.x),
-                         at::empty({shape.partial_sums(), taps, channels})};
-      run_depthwise(DepthwisePass::kOutput, shape, lanes, layer.x.const_data_ptr(),
-                    packed.const_data_ptr(), found[0].mutable_data_ptr());
-      run_depthwise(DepthwisePass::kInputGradient, shape, lanes, layer.dy.const_data_ptr(),
-                    packed.const_data_ptr(), found[1].mutable_data_ptr());
-      run_depthwise(DepthwisePass::kWeightGradient, shape, lanes, layer.x.const_data_ptr(),
-                    layer.dy.const_data_ptr(), found[2].mutable_data_ptr());
-      return Passes{found[0], found[1], found[2][0].narrow(1, 0, 40)};
+      const Gradients found{at::empty_like(layer.x),
+                            at::empty({shape.partial_sums(), taps, channels})};
+      depthwise_input_gradient(shape, lanes, layer.dy.const_data_ptr(),
+                               packed.const_data_ptr<float>(), found[0].mutable_data_ptr());
+      depthwise_weight_gradient(shape, lanes, layer.x.const_data_ptr(), layer.dy.const_data_ptr(),
+                                found[1].mutable_data_ptr<float>());
+      return Gradients{found[0], found[1][0].narrow(1, 0, 40)};
     };
-    const Passes wide = all(16), narrow = all(8), ours = layer.ours();
-    for (std::size_t pass = 0; pass < wide.size(); ++pass)
-      EXPECT_TRUE(at::equal(wide[pass], narrow[pass])) << pass;
+    const Gradients wide = all(16), narrow = all(8), ours = layer.ours();
+    for (std::size_t i = 0; i < wide.size(); ++i) EXPECT_TRUE(at::equal(wide[i], narrow[i])) << i;
     EXPECT_TRUE(at::equal(wide[0], ours[0]));
-    EXPECT_TRUE(at::equal(wide[1], ours[1]));
   });
 }
 
@@ -143,18 +136,18 @@ TEST(Depthwise, AnyNumberOfThreadsGivesTheSameBits) {
   for_each_kind([](at::ScalarType type, int kernel, int stride) {
     const DepthwiseLayer layer({19, 70, 20, 21}, kernel, stride, type);
     at::set_num_threads(1);
-    const Passes one = layer.ours();
+    const Gradients one = layer.ours();
     for (const int threads : {2, 7}) {
       at::set_num_threads(threads);
-      const Passes several = layer.ours();
-      for (std::size_t pass = 0; pass < one.size(); ++pass)
-        EXPECT_TRUE(at::equal(several[pass], one[pass])) << threads << " threads, pass " << pass;
+      const Gradients several = layer.ours();
+      for (std::size_t i = 0; i < one.size(); ++i)
+        EXPECT_TRUE(at::equal(several[i], one[i])) << threads << " threads, " << i;
     }
   });
   at::set_num_threads(before);
 }
 
-// A number that is not finite reaches what it does with LibTorch, and as NaN or infinity likewise.
+// A number that is not finite reaches what it does with LibTorch.
 TEST(Depthwise, WhatIsNotFiniteReachesTheSameNumbers) {
   if (depthwise_lanes() == 0) GTEST_SKIP() << "needs AVX2";
   for (const float number :
@@ -164,10 +157,9 @@ TEST(Depthwise, WhatIsNotFiniteReachesTheSameNumbers) {
       layer.x[0][3][4][9] = number;
       layer.x[1][17][0][0] = number;
       layer.dy[1][4][2][2] = number;
-      const Passes theirs = layer.theirs(at::kDouble), ours = layer.ours();
-      for (std::size_t pass = 0; pass < ours.size(); ++pass)
-        EXPECT_TRUE(at::equal(ours[pass].isfinite(), theirs[pass].isfinite())) << pass;
-      EXPECT_TRUE(at::equal(ours[0].isnan(), theirs[0].isnan()));
+      const Gradients theirs = layer.theirs(at::kDouble), ours = layer.ours();
+      for (std::size_t i = 0; i < ours.size(); ++i)
+        EXPECT_TRUE(at::equal(ours[i].isfinite(), theirs[i].isfinite())) << i;
     });
 }
 
@@ -175,13 +167,12 @@ TEST(Depthwise, TakesMapsOfAnyLayout) {
   if (depthwise_lanes() == 0) GTEST_SKIP() << "needs AVX2";
   for_each_kind([](at::ScalarType type, int kernel, int stride) {
     DepthwiseLayer layer({2, 20, 9, 10}, kernel, stride, type);
-    const Passes dense = layer.ours();
+    const Gradients dense = layer.ours();
     layer.x = layer.x.contiguous();
     layer.dy = at::stack({layer.dy, layer.dy}, -1).select(-1, 1);
     layer.weight = layer.weight.transpose(2, 3).contiguous().transpose(2, 3);
-    const Passes others = layer.ours();
-    for (std::size_t pass = 0; pass < dense.size(); ++pass)
-      EXPECT_TRUE(at::equal(others[pass], dense[pass])) << pass;
+    const Gradients others = layer.ours();
+    for (std::size_t i = 0; i < dense.size(); ++i) EXPECT_TRUE(at::equal(others[i], dense[i])) << i;
   });
 }
 
