@@ -12,6 +12,9 @@
 //       `kiln score`: images per second, the share of what this machine can do (judged by a large
 //       matrix product and a copy of a large tensor), and on a CPU where the time goes. With
 //       --against: how many times as fast it is as in another precision, step by step in turn.
+//   kiln_bench depthwise [--batch-size 16] [--size 224] [--rounds 10] [--threads N]
+//       The gradients of networks' depthwise layers for images of that size, by oneDNN and by
+//       Kiln's own kernels, in turn: the least milliseconds.
 //   mpirun -np N kiln_bench collective [--device auto]
 //       Kiln's all-reduce: rank 0's seconds from call to result. GPUs use NCCL, CPUs use MPI.
 //   mpirun -np N kiln_bench mpi
@@ -88,6 +91,7 @@ void run(const std::vector<std::string>& arguments, Process& process) {
   Words words({arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end()});
   if (part == "loader") return bench_loader(words, process);
   if (part == "step") return bench_step(words, process);
+  if (part == "depthwise") return bench_depthwise(words);
   if (part == "collective") return bench_collective(words, process);
   if (part == "mpi") return bench_mpi(words);
   if (part == "scale") return bench_scale(words, process);

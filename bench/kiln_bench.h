@@ -40,6 +40,7 @@ Spread spread_of(std::vector<double> values);  // not empty
 
 void bench_loader(Words& words, Process& process);
 void bench_step(Words& words, Process& process);
+void bench_depthwise(Words& words);
 void bench_collective(Words& words, Process& process);
 void bench_mpi(Words& words);
 void bench_scale(Words& words, Process& process);

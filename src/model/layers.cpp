@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/operators/autocast.h"
+#include "model/operators/depthwise.h"
 #include "model/operators/small_map_convolution.h"
 
 namespace kiln {
@@ -42,6 +43,8 @@ at::Tensor Conv2d::forward(const at::Tensor& x) const {
     return at::conv2d(x, middle, shift_, at::IntArrayRef(kStride), at::IntArrayRef(kPadding),
                       at::IntArrayRef(kDilation), groups_);
   }
+  if (is_own_depthwise(x, weight_, stride_, groups_))
+    return depthwise_convolution(x, weight_, shift_, stride_);
   return at::conv2d(x, weight_, shift_, stride_, padding_, /*dilation=*/1, groups_);
 }
 

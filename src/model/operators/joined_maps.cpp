@@ -3,7 +3,6 @@
 #include "model/operators/joined_maps.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/system.h"
 
@@ -11,24 +10,6 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kTile = 16;  // output pixels that are computed map by map
-
-// The upper half of a float.
-struct Bfloat16 {
-  std::uint16_t bits;
-
-  operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-};
-
-[[gnu::always_inline]] inline void store(float number, float& to) {
-  to = number;
-}
-
-// Rounded to the nearest, ties to even.
-[[gnu::always_inline]] inline void store(float number, Bfloat16& to) {
-  const auto bits = std::bit_cast<std::uint32_t>(number);
-  const std::uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-  to.bits = static_cast<std::uint16_t>(number == number ? rounded : bits >> 16 | 1);
-}
 
 struct Pass {
   std::span<const Maps> maps;

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-namespace kiln {
+#include "model/operators/map_numbers.h"
 
-enum class MapType { kFloat32, kBfloat16 };
+namespace kiln {
 
 // Feature maps of images, channels_last without gaps: [images, height, width, channels].
 struct Maps {
