@@ -292,8 +292,7 @@ void bench_step(Words& words, Process& process) {
   const bool is_compared = words.has("against");
   const std::optional<Precision> against = take_precision(words, "against");
   words.finish();
-  const KnownNetwork* network = find_network(config.model_name);
-  if (network == nullptr)
+  if (find_network(config.model_name) == nullptr)
     throw Error(ErrorCode::kUserError, "--model-name is '" + config.model_name +
                                            "', but must be one of " +
                                            join_choices(network_names()) + ".");
@@ -303,7 +302,7 @@ void bench_step(Words& words, Process& process) {
   keep_tensor_memory();
   const auto step_in = [&](std::optional<Precision> asked, Precision& used) {
     const PrecisionChoice choice =
-        choose_precision(asked, units_of(device), is_inference ? 0 : config.size, network);
+        choose_precision(asked, units_of(device), is_inference ? 0 : config.size);
     if (!choice.warning.empty()) process.log.warning(choice.warning);
     use_precision(used = choice.precision);
     return is_inference ? inference_step(config, used, torch_device(device))

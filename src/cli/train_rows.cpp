@@ -175,8 +175,7 @@ Rows<TrainConfig> machine_rows() {
                   "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: linear "
                   "layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 weights. "
                   "auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; on CPUs "
-                  "with AMX or AVX512-BF16 bf16 for images of 128 pixels or more, but fp32 for the "
-                  "networks that train faster in it (docs/performance.md); else fp32."),
+                  "with AMX or AVX512-BF16 bf16 for images of 128 pixels or more; else fp32."),
               opt(&OptimizationConfig::save, "save",
                   {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}},
                   {kReporting, kResult, kParameter},
@@ -392,7 +391,8 @@ Rows<TrainConfig> train_rows() {
              {opt(&CheckpointConfig::path, "checkpoint-path", path("DIR"),
                   {kOfCheckpoints, kFree, kCheckpoints, kForOneRun, kMayDiffer, kFirst},
                   "Folder for checkpoints, from which the same command resumes after a stop; the "
-                  "newest two are kept. If omitted, none are written."),
+                  "newest two are kept. If omitted, one is in --log-path until the run has ended, "
+                  "but on platforms none."),
               opt(&CheckpointConfig::every, "checkpoint-every", intervals(),
                   {kOfCheckpoints, kFree, kForOneRun},
                   "When to write a checkpoint: intervals with a unit (epoch, step, s, min or h), "

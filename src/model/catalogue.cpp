@@ -23,7 +23,6 @@ const std::vector<KnownNetwork>& known_networks() {
       "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
   constexpr std::string_view kDinoV2Base =
       "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
-  constexpr int kNever = 1 << 20;  // depthwise convolutions, whose gradients are slow in bfloat16
   static const std::vector<KnownNetwork> kNetworks{
       {"resnet18", "ResNet", {{{"resnet18-f37072fd.pth", 47, 69.8}}}},
       {"resnet34", "ResNet", {{{"resnet34-b627a593.pth", 87, 73.3}}}},
@@ -60,15 +59,8 @@ const std::vector<KnownNetwork>& known_networks() {
        "MobileNetV3",
        {{{"mobilenet_v3_large-8738ca79.pth", 22, 74.0},
          {"mobilenet_v3_large-5c1a4163.pth", 22, 75.3}}},
-       {"mobilenetv3_large_100"},
-       0,
-       kNever},
-      {"efficientnet_b0",
-       "EfficientNet",
-       {{{"efficientnet_b0_rwightman-7f5810bc.pth", 21, 77.7}}},
-       {},
-       0,
-       kNever},
+       {"mobilenetv3_large_100"}},
+      {"efficientnet_b0", "EfficientNet", {{{"efficientnet_b0_rwightman-7f5810bc.pth", 21, 77.7}}}},
       {"efficientnet_v2_s", "EfficientNet", {{{"efficientnet_v2_s-dd5fe13b.pth", 87, 84.2}}}},
       {"convnext_tiny", "ConvNeXt", {{{"convnext_tiny-983f1562.pth", 114, 82.5}}}},
       {"convnext_small", "ConvNeXt", {{{"convnext_small-0c510722.pth", 201, 83.6}}}},

@@ -47,9 +47,6 @@ struct PublishedWeights {
   std::string url() const;
 };
 
-// Below, bfloat16 is at most a little faster alone, and slower beside other programs.
-inline constexpr int kBf16Side = 128;
-
 // A row of the catalogue. Its layers are in the file of its family: resnet.cpp.
 struct KnownNetwork {
   std::string_view name;  // as in torchvision
@@ -57,9 +54,6 @@ struct KnownNetwork {
   std::array<PublishedWeights, 2> published = {};  // the second by torchvision's newer recipe
   std::array<std::string_view, 2> also = {};       // its names in timm and elsewhere
   int patch = 0;  // images are cut into squares of so many pixels; 0: they are not
-  // From this image side on, CPUs with AMX or AVX512-BF16 train it faster in bfloat16. Measured
-  // (docs/performance.md, "bfloat16 by network").
-  int bf16_side = kBf16Side;
 
   const NetworkFamily& family() const;
   // As those of the family, for this network: with patches a side must be a multiple of theirs.

@@ -79,8 +79,9 @@ int run_training(const TrainConfig& config, Process& process) {
   // It must outlive the catch block, since collectives on its members may be in flight.
   const std::unique_ptr<Run> run = prepare(config, process.world, process.log);
   if (!run) return 0;
-  // What is printed at the end of an epoch: judge_epoch() says what the figures hide and which
-  // images changed, log.epoch() the line of figures (words: figures_of()), end_epoch() the plan of
+  // What is printed at the end of an epoch, in report/console.cpp's words: judge_epoch() says what
+  // the figures hide and which images changed, log.epoch() the line of figures (figures_of()) and,
+  // when due, skipped steps and the forecast, disk_space a lack of space, end_epoch() the plan of
   // --time-limit. Checkpoints begin in train_epoch() after a step, in end_epoch(), in
   // fit_head_first() and in finish().
   try {

@@ -66,14 +66,12 @@ void require_possible(std::optional<Precision> asked, const ComputeUnits& units)
 }
 
 PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units,
-                                 int side, const KnownNetwork* trained) {
+                                 int side) {
   if (!asked) {
     const Precision best = best_of(units);
-    const int least = trained == nullptr ? kBf16Side : trained->bf16_side;
-    if (best == Precision::kBf16 && !units.is_cuda && side > 0 && side < least)
+    if (best == Precision::kBf16 && !units.is_cuda && side > 0 && side < kBf16Side)
       return {Precision::kFp32,
-              formatted("auto: CPUs train %s on images of %d pixels in float32",
-                        trained == nullptr ? "a head" : std::string(trained->name).c_str(), side)};
+              formatted("auto: CPUs train on images of %d pixels in float32", side)};
     return {best, "auto: " + name_of(units)};
   }
   require_possible(asked, units);

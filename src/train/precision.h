@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 
-#include "model/catalogue.h"
 #include "model/image_model.h"
 #include "parallel/device/device.h"
 #include "record/vocabulary.h"
@@ -33,11 +32,16 @@ struct PrecisionChoice {
   std::string warning = {};  // a sentence; empty: none
 };
 
+// From this side of images on, CPUs train faster in bfloat16, as measured for every family
+// (docs/performance.md, "bfloat16 by network"). Below, it is at most a little faster alone, and
+// slower beside other programs.
+inline constexpr int kBf16Side = 128;
+
 // `asked`: empty for auto, which chooses by what the units support, and on CPUs for a run on images
-// of `side` pixels (the longer side) bfloat16 only where `trained` gains by it, which is null if
-// only a head is. Without a side, for inference, it always gains. Throws as require_possible().
+// of `side` pixels (the longer side) bfloat16 only from kBf16Side on. Without a side, for
+// inference, it always gains. Throws as require_possible().
 PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units,
-                                 int side = 0, const KnownNetwork* trained = nullptr);
+                                 int side = 0);
 
 // Throws Error kUserError if the units do not support what was asked.
 void require_possible(std::optional<Precision> asked, const ComputeUnits& units);

@@ -37,31 +37,17 @@ TEST(ChoosePrecision, AutoGoesByTheUnits) {
 }
 
 // As measured for every family (docs/performance.md, "bfloat16 by network").
-TEST(ChoosePrecision, AutoOnCpusGoesByTheNetworkAndTheSizeOfTheImages) {
-  const auto automatic = [](const ComputeUnits& units, int side, const KnownNetwork* trained) {
-    return choose_precision(std::nullopt, units, side, trained).precision;
+TEST(ChoosePrecision, AutoOnCpusGoesByTheSizeOfTheImages) {
+  const auto automatic = [](const ComputeUnits& units, int side) {
+    return choose_precision(std::nullopt, units, side).precision;
   };
-  int num_never = 0;
-  for (const KnownNetwork& network : known_networks()) {
-    SCOPED_TRACE(network.name);
-    const bool never = network.name == "mobilenet_v3_large" || network.name == "efficientnet_b0";
-    num_never += never;
-    EXPECT_EQ(automatic(kCpuWithBf16, 127, &network), Precision::kFp32);
-    for (const int side : {128, 224, 2048}) {
-      EXPECT_EQ(automatic(kCpuWithBf16, side, &network),
-                never ? Precision::kFp32 : Precision::kBf16);
-      EXPECT_EQ(automatic(kCpu, side, &network), Precision::kFp32);
-      EXPECT_EQ(automatic(kHopper, side, &network), Precision::kBf16);
-    }
-    EXPECT_EQ(automatic(kHopper, 32, &network), Precision::kBf16);
-    EXPECT_EQ(choose_precision(Precision::kBf16, kCpuWithBf16, 224, &network).precision,
-              Precision::kBf16);
+  EXPECT_EQ(automatic(kCpuWithBf16, 127), Precision::kFp32);
+  for (const int side : {128, 224, 2048, 0}) {  // 0: inference
+    EXPECT_EQ(automatic(kCpuWithBf16, side), Precision::kBf16);
+    EXPECT_EQ(automatic(kCpu, side), Precision::kFp32);
   }
-  EXPECT_EQ(num_never, 2);
-  // A head fitted to features, and inference.
-  EXPECT_EQ(automatic(kCpuWithBf16, 127, nullptr), Precision::kFp32);
-  EXPECT_EQ(automatic(kCpuWithBf16, 128, nullptr), Precision::kBf16);
-  EXPECT_EQ(automatic(kCpuWithBf16, 0, nullptr), Precision::kBf16);
+  EXPECT_EQ(automatic(kHopper, 32), Precision::kBf16);
+  EXPECT_EQ(choose_precision(Precision::kBf16, kCpuWithBf16, 32).precision, Precision::kBf16);
 }
 
 TEST(ChoosePrecision, RanksAgreeOnTheLeast) {

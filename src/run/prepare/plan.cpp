@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "data/dataset/dataset.h"
-#include "model/catalogue.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
@@ -281,19 +280,17 @@ LoadingPlan loading_of(const TrainConfig& config, const Machine& machine) {
           .silence = silence_limits(config.ranks)};
 }
 
-// Of a run that resumes, what auto chose when it began. `trained`: see choose_precision(). A
-// collective.
-PrecisionChoice precision_of(const PlanInputs& given, ImageSize size, const KnownNetwork* trained,
-                             World& world) {
+// Of a run that resumes, what auto chose when it began. A collective.
+PrecisionChoice precision_of(const PlanInputs& given, ImageSize size, World& world) {
   const std::optional<Precision> asked = given.config.optimization.precision;
   const Device& device = given.machine.device;
   const int side = std::max(size.width, size.height);
-  PrecisionChoice choice = agreed_precision(world, asked, device, side, trained);
+  PrecisionChoice choice = agreed_precision(world, asked, device, side);
   if (asked || !given.resume) return choice;
   const std::optional<Precision> saved =
       value_named<Precision>(kPrecisionNames, given.resume->run.precision);
   if (saved == choice.precision) return choice;
-  choice = agreed_precision(world, saved, device, side, trained);
+  choice = agreed_precision(world, saved, device, side);
   choice.reason = "auto: as in the checkpoint";
   return choice;
 }
@@ -362,9 +359,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   const bool is_automatic = decide_automatic(config, sources, world, settings);
   if (is_automatic) set_for_fine_tuning(config, pixels.train, settings);
   const bool uses_features = can_use_features(asked.freeze, sources, pixels.train, division);
-  const PrecisionChoice precision =
-      precision_of(given, pixels.train.output,
-                   uses_features ? nullptr : find_network(sources.spec().model_name), world);
+  const PrecisionChoice precision = precision_of(given, pixels.train.output, world);
   // Without --auto, in a run with --untrained-model-path, it is the designer's.
   const bool is_designers = !config.data.untrained_model_path.empty() && !is_automatic;
   const bool has_rate = config.settings.is_given(options::kLearningRate) || is_designers;

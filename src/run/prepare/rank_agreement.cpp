@@ -114,9 +114,9 @@ void require_one_model(World& world, const std::string& place, const std::string
 }
 
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked, const Device& device,
-                                 int side, const KnownNetwork* trained) {
+                                 int side) {
   PrecisionChoice choice;
-  world.agree([&] { choice = choose_precision(asked, units_of(device), side, trained); });
+  world.agree([&] { choice = choose_precision(asked, units_of(device), side); });
   const std::vector<Precision> all = world.gather(choice.precision);
   const Precision least = *std::min_element(all.begin(), all.end());
   if (least != choice.precision) choice = {least, "auto: the best that all ranks support"};

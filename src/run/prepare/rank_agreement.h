@@ -44,7 +44,7 @@ void require_one_model(World& world, const std::string& place, const std::string
 // If ranks have different hardware, chooses a precision that all of them support. Throws as
 // choose_precision().
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked, const Device& device,
-                                 int side, const KnownNetwork* trained);
+                                 int side);
 
 // The communicator that sums gradients on this device; a local communicator for a single rank.
 // `world` and `log` must outlive it.
