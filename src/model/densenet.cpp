@@ -34,7 +34,7 @@ class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottlene
     context->saved_data["mean"] = mean;
     context->saved_data["variance"] = variance;
     const at::Tensor joined = at::cat(tensors.slice(kNumWeights), 1);
-    return conv->forward(norm->forward(joined).relu_());
+    return conv->forward(norm->forward(joined, Activation::kRelu));
   }
 
   static torch::autograd::variable_list backward(
@@ -51,10 +51,9 @@ class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottlene
       const Autocast as_in_forward(tensors[0].device().type(),
                                    context->saved_data["type"].toScalarType());
       const at::Tensor joined = at::cat(at::TensorList(tensors).slice(kNumWeights), 1);
-      const at::Tensor normal = BatchNorm2d::normalize_again(
+      const at::Tensor normal = BatchNorm2d::rectified_again(
           joined, tensors[0], tensors[1],
           {context->saved_data["mean"].toTensor(), context->saved_data["variance"].toTensor()});
-      normal.relu_();
       output = is_small_map(normal, tensors[2], {})
                    ? small_map_convolution(normal, tensors[2], {}, {})
                    : at::conv2d(normal, tensors[2]);
@@ -85,7 +84,7 @@ class DenseLayer : public torch::nn::Module {
 
   at::Tensor forward(const std::vector<at::Tensor>& features) {
     if (memory_efficient_ && is_training() && at::GradMode::is_enabled())
-      return conv2_->forward(norm2_->forward(recomputed_bottleneck(features)).relu_());
+      return conv2_->forward(norm2_->forward(recomputed_bottleneck(features), Activation::kRelu));
     return conv2_->forward(norm2_->convolved_relu(norm1_->joined_relu(features)));
   }
 

@@ -1,9 +1,7 @@
 #include "model/layers.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/hardswish.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/silu.h>
 
 #include <array>
 #include <cmath>
@@ -60,21 +58,6 @@ FusedConvolution* Conv2d::fused_for(const at::Tensor& x) const {
   return fused_ && can_fuse(x) ? fused_.get() : nullptr;
 }
 
-at::Tensor activated(at::Tensor x, Activation activation) {
-  const bool keeps = at::GradMode::is_enabled();  // the input, for backward
-  switch (activation) {
-    case Activation::kRelu:
-      return x.relu_();
-    case Activation::kHardswish:
-      return keeps ? at::hardswish(x) : at::hardswish_(x);
-    case Activation::kSilu:
-      return keeps ? at::silu(x) : at::silu_(x);
-    case Activation::kNone:
-      break;
-  }
-  return x;
-}
-
 BatchNorm2d::BatchNorm2d(std::shared_ptr<Conv2d> before, const NormPlan& plan)
     : BatchNorm2d(before->out_channels(), plan) {
   before_ = std::move(before);
@@ -88,27 +71,30 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels, const NormPlan& plan) : plan_(pl
   num_batches_tracked_ = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
-  if (is_folded_) return x;
-  if (is_training() && ranks_.sum)
-    return sync_batch_norm(x, weight_, bias_, {running_mean_, running_var_, plan_.momentum},
-                           plan_.epsilon, ranks_);
-  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
-                        plan_.momentum, plan_.epsilon, at::globalContext().userEnabledCuDNN());
+at::Tensor BatchNorm2d::forward(const at::Tensor& x, Activation activation,
+                                const at::Tensor& added) {
+  if (is_folded_) return activated(added.defined() ? x.add_(added) : x, activation);
+  return batch_norm(x,
+                    {.weight = weight_,
+                     .bias = bias_,
+                     .running = {running_mean_, running_var_, plan_.momentum},
+                     .epsilon = plan_.epsilon,
+                     .uses_batch = is_training(),
+                     .ranks = ranks_},
+                    activation, added);
 }
 
 at::Tensor BatchNorm2d::convolved(const at::Tensor& x, Activation activation,
                                   const std::function<at::Tensor()>& added) {
   if (FusedConvolution* fused = is_folded_ ? before_->fused_for(x) : nullptr)
     return fused->forward(x, activation, added ? added() : at::Tensor());
-  at::Tensor out = forward(before_->forward(x));
-  if (added) out.add_(added());
-  return activated(std::move(out), activation);
+  const at::Tensor before = before_->forward(x);
+  return forward(before, activation, added ? added() : at::Tensor());
 }
 
 at::Tensor BatchNorm2d::joined_relu(const std::vector<at::Tensor>& maps) {
   if (fuses(maps.front())) return kiln::joined_relu(maps, scale_, shift_, /*side=*/1);
-  return forward(at::cat(maps, 1)).relu_();
+  return forward(at::cat(maps, 1), Activation::kRelu);
 }
 
 at::Tensor BatchNorm2d::joined_relu_means(const std::vector<at::Tensor>& maps) const {
@@ -120,13 +106,18 @@ std::array<at::Tensor, 2> BatchNorm2d::fixed_statistics() const {
   return {running_mean_, running_var_};
 }
 
-at::Tensor BatchNorm2d::normalize_again(const at::Tensor& x, const at::Tensor& weight,
+at::Tensor BatchNorm2d::rectified_again(const at::Tensor& x, const at::Tensor& weight,
                                         const at::Tensor& bias,
                                         const std::array<at::Tensor, 2>& fixed) {
   const auto& [mean, variance] = fixed;
-  return at::batch_norm(x, weight, bias, mean, variance, /*training=*/!mean.defined(),
-                        kUsualNorm.momentum, kUsualNorm.epsilon,
-                        at::globalContext().userEnabledCuDNN());
+  return batch_norm(x,
+                    {.weight = weight,
+                     .bias = bias,
+                     .running = {mean, variance, kUsualNorm.momentum},
+                     .epsilon = kUsualNorm.epsilon,
+                     .uses_batch = !mean.defined(),
+                     .ranks = {}},
+                    Activation::kRelu);
 }
 
 void BatchNorm2d::fold() {

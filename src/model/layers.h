@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "model/operators/batch_norm.h"
 #include "model/operators/fused_convolution.h"
-#include "model/operators/sync_batch_norm.h"
 
 namespace kiln {
 
@@ -53,9 +53,6 @@ class Conv2d : public torch::nn::Module {
   std::int64_t stride_, padding_, groups_;
 };
 
-// relu, hardswish or silu of x, which it may overwrite.
-at::Tensor activated(at::Tensor x, Activation activation);
-
 struct NormPlan {
   double epsilon = 1e-5, momentum = 0.1;
 };
@@ -66,9 +63,10 @@ class BatchNorm2d : public torch::nn::Module {
   explicit BatchNorm2d(std::int64_t channels, const NormPlan& plan = {});
   // Normalizes the output of `before`, which no other layer uses.
   explicit BatchNorm2d(std::shared_ptr<Conv2d> before, const NormPlan& plan = {});
-  // In training mode uses the batch's statistics and updates the running ones. The network counts
-  // the batches of all its layers at once, in their counter().
-  at::Tensor forward(const at::Tensor& x);
+  // batch_norm(). In training mode uses the batch's statistics and updates the running ones. The
+  // network counts the batches of all its layers at once, in their counter().
+  at::Tensor forward(const at::Tensor& x, Activation activation = Activation::kNone,
+                     const at::Tensor& added = {});
   // The convolution before it, forward(), the addition of `added` if given, and the activation:
   // with an addition, ReLU or none. Fused, it overwrites what `added` returns.
   at::Tensor convolved(const at::Tensor& x, Activation activation,
@@ -84,9 +82,9 @@ class BatchNorm2d : public torch::nn::Module {
   // The running mean and variance that forward() uses in eval mode (not copies), for a frozen
   // layer. Undefined tensors in training mode.
   std::array<at::Tensor, 2> fixed_statistics() const;
-  // forward() without updating the running statistics, for recomputation in backward. `fixed`: the
-  // fixed_statistics() of the original forward().
-  static at::Tensor normalize_again(const at::Tensor& x, const at::Tensor& weight,
+  // forward() with ReLU without updating the running statistics, for recomputation in backward.
+  // `fixed`: the fixed_statistics() of the original forward().
+  static at::Tensor rectified_again(const at::Tensor& x, const at::Tensor& weight,
                                     const at::Tensor& bias, const std::array<at::Tensor, 2>& fixed);
   // From now on training mode uses the statistics of all ranks' batches.
   void synchronize(BatchRanks ranks) { ranks_ = std::move(ranks); }

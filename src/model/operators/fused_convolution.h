@@ -8,10 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace kiln {
+#include "model/operators/maps.h"
 
-// What follows a convolution and its normalization.
-enum class Activation { kNone, kRelu, kHardswish, kSilu };
+namespace kiln {
 
 // Half of an odd kernel; 0 for an even one, which is as large as its stride: patches.
 constexpr std::int64_t padding_of(std::int64_t kernel) {

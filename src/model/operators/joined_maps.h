@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-namespace kiln {
+#include "model/operators/maps.h"
 
-enum class MapType { kFloat32, kBfloat16 };
+namespace kiln {
 
 // Feature maps of images, channels_last without gaps: [images, height, width, channels].
 struct Maps {
@@ -17,7 +17,7 @@ struct Maps {
 
 struct MapShape {
   std::int64_t images, height, width;
-  MapType type;  // of input and output; computed in float32
+  MapType type;  // of input and output: kFloat32 or kBfloat16; computed in float32
 };
 
 // out = relu(x * scale + shift), x being all of `maps` joined along their channels; NaN stays NaN.

@@ -10,7 +10,6 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/var_mean.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -22,10 +21,6 @@
 namespace kiln {
 namespace {
 
-at::Tensor by_channel(const at::Tensor& values) {
-  return values.view({1, -1, 1, 1});
-}
-
 // Wraps them so that autograd can keep them until backward.
 struct KeptRanks : torch::CustomClassHolder, BatchRanks {
   explicit KeptRanks(BatchRanks kept) : BatchRanks(std::move(kept)) {}
@@ -35,79 +30,7 @@ double values_a_channel(const at::Tensor& x) {
   return static_cast<double>(x.numel() / x.size(1));
 }
 
-struct BatchStatistics {
-  at::Tensor mean, variance;  // [C], biased variance
-  at::Tensor count;           // [1]: number of values per channel, over all ranks
-};
-
-// The statistics over all ranks, from the all-reduced sums.
-BatchStatistics statistics_of(const at::Tensor& sums) {
-  const std::int64_t channels = sums.size(0) / 2;
-  const at::Tensor count = sums.narrow(0, 2 * channels, 1);
-  const at::Tensor mean = sums.narrow(0, 0, channels) / count;
-  const at::Tensor squares = sums.narrow(0, channels, channels) / count;
-  return {mean, (squares - mean.square()).clamp_min(0), count};
-}
-
-// With xhat = (x - mean) / sqrt(variance + epsilon), M values per channel, and sums over all ranks:
-//   d x      = weight / sqrt(variance + epsilon) * (dy - sum(dy) / M - xhat * sum(dy * xhat) / M)
-//   d weight = this rank's sum(dy * xhat), d bias = this rank's sum(dy)
-class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
- public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& weight, const at::Tensor& bias,
-                            const RunningStatistics& running, double epsilon,
-                            const c10::intrusive_ptr<KeptRanks>& ranks) {
-    at::Tensor sums = local_sums(x);
-    ranks->sum(sums);
-    const auto [mean, variance, count] = statistics_of(sums);
-    const at::Tensor unbiased = variance * (count / (count - 1).clamp_min(1));
-    if (count.item<double>() > 0) {  // else no rank has an image in this batch
-      running.mean.lerp_(mean.to(running.mean.scalar_type()), running.momentum);
-      running.variance.lerp_(unbiased.to(running.variance.scalar_type()), running.momentum);
-    }
-    const at::Tensor scale = (variance + epsilon).rsqrt();
-    const at::Tensor normalized =
-        (x - by_channel(mean.to(x.scalar_type()))) * by_channel(scale.to(x.scalar_type()));
-    context->save_for_backward({normalized, weight, scale, count});
-    context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
-    return normalized * by_channel(weight) + by_channel(bias);
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    const auto saved = context->get_saved_variables();
-    const at::Tensor &normalized = saved[0], &weight = saved[1], &scale = saved[2];
-    const at::Tensor& count = saved[3];
-    const auto ranks =
-        c10::static_intrusive_pointer_cast<KeptRanks>(context->saved_data["ranks"].toCapsule());
-    const at::Tensor& dy = gradients[0];
-    const at::Tensor d_bias = dy.sum({0, 2, 3}), d_weight = (dy * normalized).sum({0, 2, 3});
-    at::Tensor sums = at::cat({d_bias, d_weight}).to(at::kDouble);
-    ranks->sum(sums);
-    const at::Tensor means = (sums / count).to(dy.scalar_type());
-    const std::int64_t channels = weight.size(0);
-    const at::Tensor d_x = by_channel(weight * scale.to(dy.scalar_type())) *
-                           (dy - by_channel(means.narrow(0, 0, channels)) -
-                            normalized * by_channel(means.narrow(0, channels, channels)));
-    return {d_x, d_weight, d_bias, {}, {}, {}};
-  }
-
- private:
-  // float64 [2 C + 1]: sums, sums of squares, number of values per channel. Starts from the
-  // variance around the local mean, since plain float32 sums of squares would suffer from
-  // cancellation.
-  static at::Tensor local_sums(const at::Tensor& x) {
-    if (x.numel() == 0) return at::zeros({2 * x.size(1) + 1}, x.options().dtype(at::kDouble));
-    const auto [variance, local_mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
-    const at::Tensor mean = local_mean.to(at::kDouble);
-    const at::Tensor squares = variance.to(at::kDouble) + mean.square();
-    const double count = values_a_channel(x);
-    return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
-  }
-};
-
-// The same with LibTorch's CUDA operators, which read each tensor once and never block the host.
+// With LibTorch's CUDA operators, which read each tensor once and never block the host.
 // `scale` is 1 / sqrt(variance + epsilon). The ranks' statistics are the rows of a matrix: each
 // rank writes its own, and the sum over the ranks gathers them.
 class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> {
@@ -183,10 +106,8 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
 at::Tensor sync_batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            const RunningStatistics& running, double epsilon,
                            const BatchRanks& ranks) {
-  const auto kept = c10::make_intrusive<KeptRanks>(ranks);
-  if (x.is_cuda()) return SyncBatchNormOnGpu::apply(x, weight, bias, running, epsilon, kept);
-  const at::Tensor wide = x.to(weight.scalar_type());
-  return SyncBatchNorm::apply(wide, weight, bias, running, epsilon, kept).to(x.scalar_type());
+  return SyncBatchNormOnGpu::apply(x, weight, bias, running, epsilon,
+                                   c10::make_intrusive<KeptRanks>(ranks));
 }
 
 }  // namespace kiln

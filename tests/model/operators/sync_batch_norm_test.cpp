@@ -1,4 +1,4 @@
-#include "model/operators/sync_batch_norm.h"
+#include "model/operators/batch_norm.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -82,9 +82,13 @@ TEST(SyncBatchNorm, EqualsBatchNormOfTheJoinedBatch) {
       const at::Tensor w = leaf(weight), b = leaf(bias);
       const RunningStatistics running{at::zeros({3}, options), at::ones({3}, options), 1};
       const at::Tensor out =
-          sync_batch_norm(part, w, b, running, kEpsilon,
-                          {static_cast<int>(rank), static_cast<int>(parts.size()),
-                           [&board](at::Tensor& values) { board(values); }});
+          batch_norm(part, {w,
+                            b,
+                            running,
+                            kEpsilon,
+                            /*uses_batch=*/true,
+                            {static_cast<int>(rank), static_cast<int>(parts.size()),
+                             [&board](at::Tensor& values) { board(values); }}});
       out.backward(dy.slice(0, begin, end));
       results[rank] = {out.detach(), part.grad(), w.grad(), b.grad()};
       EXPECT_TRUE(at::allclose(running.mean, mean, 1e-10, 1e-10));
@@ -111,7 +115,7 @@ TEST(SyncBatchNorm, LearnsNothingFromNothing) {
   const RunningStatistics running{at::ones({3}), at::ones({3}) * 2, 0.1};
   const BatchRanks alone{0, 1, [](at::Tensor&) {}};
   const at::Tensor x = leaf(at::zeros({0, 3, 4, 5}));
-  sync_batch_norm(x, at::ones({3}), at::zeros({3}), running, kEpsilon, alone);
+  batch_norm(x, {at::ones({3}), at::zeros({3}), running, kEpsilon, /*uses_batch=*/true, alone});
   EXPECT_TRUE(at::allclose(running.mean, at::ones({3})));
   EXPECT_TRUE(at::allclose(running.variance, at::ones({3}) * 2));
 }
