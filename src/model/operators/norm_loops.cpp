@@ -9,7 +9,6 @@
 #include <list>
 #include <numeric>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "base/system.h"
@@ -42,8 +41,8 @@ template <typename Map, int kLanesOf>
 struct Lanes {
   using Number = Map;
   using Real = Computed<Number>;
-  static constexpr int kLanes = kLanesOf, kParts = std::is_same_v<Number, Bfloat16> ? 2 : 1,
-                       kStep = kLanes * kParts;
+  static constexpr bool kIsHalf = std::is_same_v<Number, Bfloat16>;
+  static constexpr int kLanes = kLanesOf, kParts = kIsHalf && kLanes > 1 ? 2 : 1;
   using Reals = typename Vector<Real, kLanes>::Type;
   using Words = typename Vector<std::uint32_t, kLanes>::Type;
   using Integers = typename Vector<std::int32_t, kLanes>::Type;
@@ -61,28 +60,32 @@ struct Lanes {
   // The same place of the next group of rows will be wanted soon.
   [[gnu::always_inline]] static inline Step load(const Number* from, Index width) {
     __builtin_prefetch(from + kGroup * width);
-    if constexpr (kParts == 1) {
+    if constexpr (!kIsHalf) {
       return read<Step>(from);
+    } else if constexpr (kParts == 1) {
+      return {(Reals)(Words{from->bits} << 16)};
     } else {
       const Words words = read<Words>(from);
       return {(Reals)(words << 16), (Reals)(words & 0xFFFF0000)};
     }
   }
-  // bfloat16 is rounded to the nearest, ties to even. No NaN has bits that a carry could run into.
+  // To the nearest, ties to even. No NaN has bits that the addition could carry away.
+  [[gnu::always_inline]] static inline Words rounded(const Reals& numbers) {
+    const Words bits = (Words)numbers;
+    return bits + 0x7FFF + (bits >> 16 & 1);
+  }
   [[gnu::always_inline]] static inline void store(const Step& step, Number* to) {
-    if constexpr (kParts == 1) {
+    if constexpr (!kIsHalf) {
       std::memcpy(to, &step, sizeof step);
+    } else if constexpr (kParts == 1) {
+      to->bits = static_cast<std::uint16_t>(rounded(step.at[0])[0] >> 16);
     } else {
-      const auto rounded = [](Reals numbers) __attribute__((always_inline)) {
-        const Words bits = (Words)numbers;
-        return bits + 0x7FFF + (bits >> 16 & 1);
-      };
       const Words words = rounded(step.at[0]) >> 16 | (rounded(step.at[1]) & 0xFFFF0000);
       std::memcpy(to, &words, sizeof words);
     }
   }
 
-  // e^x, to 2 units in the last place; infinite from 89 on. Range reduction and series as usual.
+  // e^x to some units in the last place; infinite from 89 on.
   [[gnu::always_inline]] static inline Reals exponential(Reals x) {
     if constexpr (std::is_same_v<Real, double>) {
       for (int i = 0; i < kLanes; ++i) x[i] = std::exp(x[i]);
@@ -100,7 +103,7 @@ struct Lanes {
     }
   }
   template <Activation kActivation>
-  [[gnu::always_inline]] static inline Reals activated(Reals u) {
+  [[gnu::always_inline]] static inline Reals activated(const Reals& u) {
     const Reals zero{}, six = zero + 6;
     if constexpr (kActivation == Activation::kRelu) return u <= 0 ? zero : u;
     if constexpr (kActivation == Activation::kSilu) return u / (1 + exponential(-u));
@@ -110,7 +113,7 @@ struct Lanes {
   }
   // The gradient of u.
   template <Activation kActivation>
-  [[gnu::always_inline]] static inline Reals gradient(Reals u, Reals dy) {
+  [[gnu::always_inline]] static inline Reals gradient(const Reals& u, const Reals& dy) {
     const Reals zero{};
     if constexpr (kActivation == Activation::kRelu) return u <= 0 ? zero : dy;
     if constexpr (kActivation == Activation::kSilu) {
@@ -128,39 +131,47 @@ std::vector<T> zeros(Index size) {
   return std::vector<T>(static_cast<std::size_t>(size));
 }
 
-// So many rows are joined to one that all but the last, shorter one are whole steps.
+int lanes_for(const NormMaps& maps) {
+  static const bool has_avx2 = cpu_has("avx2") && cpu_has("fma"),
+                    has_avx512 = has_avx2 && cpu_has("avx512bw") && cpu_has("avx512dq") &&
+                                 cpu_has("avx512vl");
+  return maps.type == MapType::kFloat64 ? 2 : has_avx512 ? 16 : has_avx2 ? 8 : 4;
+}
+
+// So many rows are joined to one that it is whole steps. Numbers of maps whose rows cannot all be
+// joined are taken one by one.
 struct Grid {
-  Index step, channels, copies, rows, width, left;  // left: numbers of the last row
+  Index channels, rows, width, step;
+  int lanes;
   bool is_paired;
 
-  Grid(const NormMaps& maps, Index lanes)
-      : step(maps.type == MapType::kBfloat16 ? 2 * lanes : lanes),
-        channels(maps.channels),
-        copies(step / std::gcd(step, channels)),
-        rows(maps.rows / copies),
-        width(copies * channels),
-        left(maps.rows % copies * channels),
-        is_paired(maps.type == MapType::kBfloat16) {}
+  explicit Grid(const NormMaps& maps) : channels(maps.channels), lanes(lanes_for(maps)) {
+    is_paired = maps.type == MapType::kBfloat16;
+    step = is_paired ? 2 * lanes : lanes;
+    Index copies = step / std::gcd(step, channels);
+    if (maps.rows % copies != 0) copies = lanes = 1, step = 1, is_paired = false;
+    rows = maps.rows / copies;
+    width = copies * channels;
+  }
   Index blocks() const { return (rows + kBlock - 1) / kBlock; }
-  Index tiles() const { return (width + kTile - 1) / kTile; }
-  Index words() const { return (rows + kBits - 1) / kBits * width; }
-  // Calls use(number of a row, its lane: where it stands in vectors, its channel).
+  // Calls use(lane, channel) for the places of a row in vectors.
   template <typename Use>
-  void each_number(const Use& use) const {
-    for (Index begin = 0; begin < width; begin += channels)
-      for (Index c = 0; c < channels; ++c) {
-        const Index number = begin + c, place = number & (step - 1);
-        use(number, is_paired ? number - place + place % 2 * (step / 2) + place / 2 : number, c);
-      }
+  void each_lane(const Use& use) const {
+    for (Index number = 0, c = 0; number < width; ++number, c = c + 1 < channels ? c + 1 : 0) {
+      const Index place = number & (step - 1);
+      use(is_paired ? number - place + place % 2 * lanes + place / 2 : number, c);
+    }
   }
 };
 
-// A task: rows of a block, columns of a tile.
+// Rows of a block, columns of a tile.
 struct Part {
   Index row, end_row, column, end_column;
 };
 
-// The arguments of all passes. `second`: added, or dy. What belongs to a lane is [width].
+enum class Task { kStatistics, kNormalize, kNormalizeSum, kSums, kSumsByBits, kGradient, kFixed };
+
+// The arguments of all tasks. `second`: added, or dy. What belongs to a lane is [width].
 template <typename Number>
 struct Pass {
   using Real = Computed<Number>;
@@ -171,293 +182,163 @@ struct Pass {
   Word* bits = nullptr;  // [rows / kBits, width]
   const Real *mean = nullptr, *factor = nullptr, *bias = nullptr, *slope = nullptr,
              *offset = nullptr;
-  Real* partial = nullptr;  // [blocks, 3, width]
+  Real* partial = nullptr;  // [blocks, 3, width]: sums of d, and of d * (x - mean); that mean
 };
 
 // Calls use(row, column, number of rows) for the groups of rows of a part.
 template <int kStep, typename Use>
 [[gnu::always_inline]] inline void each_group(const Part& part, const Use& use) {
   for (Index row = part.row; row < part.end_row; row += kGroup)
-    if (row + kGroup <= part.end_row)
-      for (Index column = part.column; column < part.end_column; column += kStep)
+    for (Index column = part.column; column < part.end_column; column += kStep)
+      if (row + kGroup <= part.end_row)
         use(row, column, std::integral_constant<Index, kGroup>());
-    else
-      for (Index column = part.column; column < part.end_column; column += kStep)
+      else
         use(row, column, part.end_row - row);
 }
 
-// Sums over the rows of a part of x - shift and of its square; the shift is the mean of its first
-// rows, so that the sums are those of small numbers.
-struct Statistics {
-  template <typename L>
-  [[gnu::always_inline]] static inline void run(const Pass<typename L::Number> pass,
-                                                const Part& part) {
-    using Step = typename L::Step;
-    each_group<L::kStep>(
-        part, [&](Index row, Index column, auto rows) __attribute__((always_inline)) {
-          auto* const partial = pass.partial + part.row / kBlock * 3 * pass.width + column;
-          const auto* const x = pass.x + row * pass.width + column;
-          Step sum{}, squares{}, shift{};
-          if (row == part.row) {
-            for (Index r = 0; r < rows; ++r) {
-              const Step numbers = L::load(x + r * pass.width, pass.width);
-              for (int p = 0; p < L::kParts; ++p) shift.at[p] += numbers.at[p];
-            }
-            for (auto& one : shift.at) one /= static_cast<typename L::Real>(rows);
-            std::memcpy(partial + 2 * pass.width, &shift, sizeof shift);
-          } else {
-            sum = L::template read<Step>(partial);
-            squares = L::template read<Step>(partial + pass.width);
-            shift = L::template read<Step>(partial + 2 * pass.width);
-          }
-          for (Index r = 0; r < rows; ++r) {
-            const Step numbers = L::load(x + r * pass.width, pass.width);
-            for (int p = 0; p < L::kParts; ++p) {
-              const auto d = numbers.at[p] - shift.at[p];
-              sum.at[p] += d;
-              squares.at[p] += d * d;
-            }
-          }
-          std::memcpy(partial, &sum, sizeof sum);
-          std::memcpy(partial + pass.width, &squares, sizeof squares);
-        });
-  }
-};
+template <typename L, Task kTask, Activation kActivation>
+[[gnu::always_inline]] inline void run(const Pass<typename L::Number> pass, const Part& part) {
+  using Step = typename L::Step;
+  using enum Task;
+  constexpr bool kSumsUp = kTask == kStatistics || kTask == kSums || kTask == kSumsByBits;
+  constexpr bool kWritesBits = kTask == kNormalizeSum && kActivation == Activation::kRelu;
+  const auto use = [&](Index row, Index column, auto rows) __attribute__((always_inline)) {
+    const Index width = pass.width, at = row * width + column;
+    auto* const partial = pass.partial + part.row / kBlock * 3 * width + column;
+    auto* const words = pass.bits + row / kBits * width + column;
+    Step mean = L::template read<Step>(pass.mean + column), sum{}, products{};
+    const Step factor = L::template read<Step>(pass.factor + column),
+               bias = L::template read<Step>(pass.bias + column),
+               slope = L::template read<Step>(pass.slope + column),
+               offset = L::template read<Step>(pass.offset + column);
+    typename L::Signs bits[L::kParts]{};
+    if (kTask == kSumsByBits || (kWritesBits && row % kBits > 0))
+      std::memcpy(bits, words, sizeof bits);
+    if (kSumsUp && row > part.row) {
+      sum = L::template read<Step>(partial);
+      products = L::template read<Step>(partial + width);
+    }
+    if (kTask == kStatistics && row > part.row) {
+      mean = L::template read<Step>(partial + 2 * width);
+    } else if (kTask == kStatistics) {  // near enough that the sums are those of small numbers
+      for (Index r = 0; r < rows; ++r)
+        for (int p = 0; p < L::kParts; ++p)
+          mean.at[p] += L::load(pass.x + at + r * width, width).at[p] / (typename L::Real)rows;
+      std::memcpy(partial + 2 * width, &mean, sizeof mean);
+    }
+    for (Index r = 0; r < rows; ++r) {
+      const auto bit = static_cast<std::int32_t>(1U << (row % kBits + r));
+      const Step x = L::load(pass.x + at + r * width, width);
+      Step out{};
+      if constexpr (kTask != kStatistics && kTask != kNormalize)
+        out = L::load(pass.second + at + r * width, width);
+      for (int p = 0; p < L::kParts; ++p) {
+        const auto centered = x.at[p] - mean.at[p], u = centered * factor.at[p] + bias.at[p];
+        auto& d = out.at[p];
+        if constexpr (kTask == kStatistics) d = centered;
+        if constexpr (kTask == kNormalize) d = L::template activated<kActivation>(u);
+        if constexpr (kTask == kNormalizeSum) {
+          d += u;
+          if (kWritesBits) bits[p] |= ~(d <= 0) & bit;
+          d = L::template activated<kActivation>(d);
+        }
+        if constexpr (kTask == kSumsByBits) d = (bits[p] & bit) == 0 ? typename L::Reals{} : d;
+        if constexpr (kTask == kSums || kTask == kGradient || kTask == kFixed)
+          d = L::template gradient<kActivation>(u, d);
+        if constexpr (kSumsUp) sum.at[p] += d, products.at[p] += d * centered;
+        if constexpr (kTask == kFixed) d *= factor.at[p];
+        if constexpr (kTask == kGradient)
+          d = d * factor.at[p] + (centered * slope.at[p] + offset.at[p]);
+      }
+      if constexpr (kTask != kStatistics && kTask != kSums)
+        L::store(out, pass.out + at + r * width);
+    }
+    if constexpr (kSumsUp) {
+      std::memcpy(partial, &sum, sizeof sum);
+      std::memcpy(partial + width, &products, sizeof products);
+    }
+    if constexpr (kWritesBits) std::memcpy(words, bits, sizeof bits);
+  };
+  each_group<L::kLanes * L::kParts>(part, use);
+}
 
-template <Activation kActivation, bool kAdds>
-struct Normalize {
-  template <typename L>
-  [[gnu::always_inline]] static inline void run(const Pass<typename L::Number> pass,
-                                                const Part& part) {
-    using Step = typename L::Step;
-    constexpr bool kWritesBits = kAdds && kActivation == Activation::kRelu;
-    each_group<L::kStep>(
-        part, [&](Index row, Index column, auto rows) __attribute__((always_inline)) {
-          const Step mean = L::template read<Step>(pass.mean + column),
-                     factor = L::template read<Step>(pass.factor + column),
-                     bias = L::template read<Step>(pass.bias + column);
-          const Index at = row * pass.width + column;
-          typename L::Signs bits[L::kParts]{};
-          for (Index r = 0; r < rows; ++r) {
-            Step u = L::load(pass.x + at + r * pass.width, pass.width), added{};
-            if constexpr (kAdds) added = L::load(pass.second + at + r * pass.width, pass.width);
-            for (int p = 0; p < L::kParts; ++p) {
-              u.at[p] = (u.at[p] - mean.at[p]) * factor.at[p] + bias.at[p];
-              if constexpr (kAdds) u.at[p] += added.at[p];
-              if constexpr (kWritesBits) bits[p] |= ~(u.at[p] <= 0) & (1 << r);
-              u.at[p] = L::template activated<kActivation>(u.at[p]);
-            }
-            L::store(u, pass.out + at + r * pass.width);
-          }
-          if constexpr (kWritesBits) {
-            auto* const words = pass.bits + row / kBits * pass.width + column;
-            for (int p = 0; p < L::kParts; ++p) {
-              bits[p] <<= row % kBits;
-              if (row % kBits > 0)
-                bits[p] |= L::template read<typename L::Signs>(words + p * L::kLanes);
-            }
-            std::memcpy(words, bits, sizeof bits);
-          }
-        });
-  }
-};
-
-// Sums over the rows of a part of du and of du * (x - mean).
-template <Activation kActivation, bool kReadsBits>
-struct Sums {
-  template <typename L>
-  [[gnu::always_inline]] static inline void run(const Pass<typename L::Number> pass,
-                                                const Part& part) {
-    using Step = typename L::Step;
-    each_group<L::kStep>(
-        part, [&](Index row, Index column, auto rows) __attribute__((always_inline)) {
-          auto* const partial = pass.partial + part.row / kBlock * 3 * pass.width + column;
-          const Index at = row * pass.width + column;
-          const Step mean = L::template read<Step>(pass.mean + column),
-                     factor = L::template read<Step>(pass.factor + column),
-                     bias = L::template read<Step>(pass.bias + column);
-          Step sum{}, products{};
-          if (row > part.row) {
-            sum = L::template read<Step>(partial);
-            products = L::template read<Step>(partial + pass.width);
-          }
-          typename L::Signs bits[L::kParts]{};
-          if constexpr (kReadsBits) {
-            std::memcpy(bits, pass.bits + row / kBits * pass.width + column, sizeof bits);
-            for (auto& one : bits) one >>= row % kBits;
-          }
-          for (Index r = 0; r < rows; ++r) {
-            const Step x = L::load(pass.x + at + r * pass.width, pass.width);
-            Step d = L::load(pass.second + at + r * pass.width, pass.width);
-            for (int p = 0; p < L::kParts; ++p) {
-              const auto centered = x.at[p] - mean.at[p];
-              if constexpr (kReadsBits)
-                d.at[p] = (bits[p] & (1 << r)) == 0 ? typename L::Reals{} : d.at[p];
-              else
-                d.at[p] = L::template gradient<kActivation>(centered * factor.at[p] + bias.at[p],
-                                                            d.at[p]);
-              sum.at[p] += d.at[p];
-              products.at[p] += d.at[p] * centered;
-            }
-            if constexpr (kReadsBits) L::store(d, pass.out + at + r * pass.width);
-          }
-          std::memcpy(partial, &sum, sizeof sum);
-          std::memcpy(partial + pass.width, &products, sizeof products);
-        });
-  }
-};
-
-// kFixed: mean and scale do not depend on x.
-template <Activation kActivation, bool kFixed>
-struct InputGradient {
-  template <typename L>
-  [[gnu::always_inline]] static inline void run(const Pass<typename L::Number> pass,
-                                                const Part& part) {
-    using Step = typename L::Step;
-    each_group<L::kStep>(
-        part, [&](Index row, Index column, auto rows) __attribute__((always_inline)) {
-          const Step mean = L::template read<Step>(pass.mean + column),
-                     factor = L::template read<Step>(pass.factor + column),
-                     bias = L::template read<Step>(pass.bias + column);
-          Step slope{}, offset{};
-          if constexpr (!kFixed) {
-            slope = L::template read<Step>(pass.slope + column);
-            offset = L::template read<Step>(pass.offset + column);
-          }
-          const Index at = row * pass.width + column;
-          for (Index r = 0; r < rows; ++r) {
-            const Step x = L::load(pass.x + at + r * pass.width, pass.width);
-            Step d = L::load(pass.second + at + r * pass.width, pass.width);
-            for (int p = 0; p < L::kParts; ++p) {
-              const auto centered = x.at[p] - mean.at[p];
-              const auto du =
-                  L::template gradient<kActivation>(centered * factor.at[p] + bias.at[p], d.at[p]);
-              d.at[p] = du * factor.at[p];
-              if constexpr (!kFixed) d.at[p] += centered * slope.at[p] + offset.at[p];
-            }
-            L::store(d, pass.out + at + r * pass.width);
-          }
-        });
-  }
-};
-
-template <typename Loop, typename Number, int kLanes>
+template <typename Number, int kLanes, Task kTask, Activation kActivation>
 void plain(const Pass<Number>& pass, const Part& part) {
-  Loop::template run<Lanes<Number, kLanes>>(pass, part);
+  run<Lanes<Number, kLanes>, kTask, kActivation>(pass, part);
 }
-template <typename Loop, typename Number>
+template <typename Number, Task kTask, Activation kActivation>
 [[gnu::target("avx2,fma")]] void avx2(const Pass<Number>& pass, const Part& part) {
-  Loop::template run<Lanes<Number, 8>>(pass, part);
+  run<Lanes<Number, 8>, kTask, kActivation>(pass, part);
 }
-template <typename Loop, typename Number>
+template <typename Number, Task kTask, Activation kActivation>
 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void avx512(const Pass<Number>& pass,
                                                                   const Part& part) {
-  Loop::template run<Lanes<Number, 16>>(pass, part);
+  run<Lanes<Number, 16>, kTask, kActivation>(pass, part);
 }
 
-// Numbers that are computed with at a time.
-int num_lanes(MapType type) {
-  static const bool has_avx2 = cpu_has("avx2") && cpu_has("fma"),
-                    has_avx512 = has_avx2 && cpu_has("avx512bw") && cpu_has("avx512dq") &&
-                                 cpu_has("avx512vl");
-  if (type == MapType::kFloat64) return 2;
-  return has_avx512 ? 16 : has_avx2 ? 8 : 4;
-}
-
-template <typename Loop, typename Number>
-auto loop_for(MapType type) {
-  auto* loop = plain<Loop, Number, 16 / sizeof(Computed<Number>)>;
-  if constexpr (!std::is_same_v<Number, double>) {
-    if (num_lanes(type) == 8) loop = avx2<Loop, Number>;
-    if (num_lanes(type) == 16) loop = avx512<Loop, Number>;
-  }
-  return loop;
-}
-
-// What a call computes with, in the order of the lanes.
+// A call: its arguments, with what belongs to a channel in the order of the lanes.
 template <typename Number>
-class Work {
- public:
+struct Work {
   using Real = Computed<Number>;
   using Word = typename Pass<Number>::Word;
+  Grid grid;
+  Pass<Number> pass{};
+  std::list<std::vector<Real>> kept;
 
-  explicit Work(const NormMaps& maps)
-      : type_(maps.type), grid_(maps, num_lanes(maps.type)), pass_{.width = grid_.width} {}
-  Work(const NormMaps& maps, const NormChannels& of) : Work(maps) {
-    const auto in = [](const void* array, Index c) { return static_cast<const Real*>(array)[c]; };
-    pass_.mean = keep([&](Index c) { return in(of.mean, c); });
-    pass_.factor = keep([&](Index c) { return in(of.scale, c) * in(of.weight, c); });
-    pass_.bias = keep([&](Index c) { return in(of.bias, c); });
+  Work(const NormMaps& maps, const void* x, const void* second, void* out) : grid(maps) {
+    pass = {.width = grid.width,
+            .x = static_cast<const Number*>(x),
+            .second = static_cast<const Number*>(second),
+            .out = static_cast<Number*>(out)};
+    pass.mean = pass.factor = pass.bias = pass.slope = pass.offset = keep([](Index) { return 0; });
   }
+  Work(const NormMaps& maps, const NormChannels& of, const void* x, const void* second, void* out)
+      : Work(maps, x, second, out) {
+    pass.mean = keep([&](Index c) { return in(of.mean, c); });
+    pass.factor = keep([&](Index c) { return in(of.scale, c) * in(of.weight, c); });
+    pass.bias = keep([&](Index c) { return in(of.bias, c); });
+  }
+  static Real in(const void* array, Index c) { return static_cast<const Real*>(array)[c]; }
 
-  const Grid& grid() const { return grid_; }
-  Pass<Number>& pass() { return pass_; }
-  void set_maps(const void* x, const void* second, void* out) {
-    pass_.x = static_cast<const Number*>(x);
-    pass_.second = static_cast<const Number*>(second);
-    pass_.out = static_cast<Number*>(out);
-  }
-  // value(channel) for each lane. No NaN has bits that rounding could carry away.
   template <typename Value>
   const Real* keep(const Value& value) {
-    auto& lanes = kept_.emplace_back(zeros<Real>(grid_.width));
-    grid_.each_number([&](Index, Index lane, Index c) {
+    Real* const lanes = kept.emplace_back(zeros<Real>(grid.width)).data();
+    grid.each_lane([&](Index lane, Index c) {
       const Real of = value(c);
-      lanes.data()[lane] = of == of ? of : std::numeric_limits<Real>::quiet_NaN();
+      lanes[lane] = of == of ? of : std::numeric_limits<Real>::quiet_NaN();  // see rounded()
     });
-    return lanes.data();
-  }
-  // Makes room for sums: of the blocks, and at last of the numbers that are left.
-  const Real* keep_sums() {
-    pass_.partial = kept_.emplace_back(zeros<Real>((grid_.blocks() + 1) * 3 * grid_.width)).data();
-    return pass_.partial;
+    return lanes;
   }
 
-  // All parts of the grid, from the last to the first if reversed: what the pass before has read
-  // last is still in the cache.
-  template <typename Loop>
+  // From the last part to the first if reversed: what the pass before has read last is still in the
+  // cache.
+  template <Task kTask, Activation kActivation>
   void run(bool is_reversed) {
-    auto* const loop = loop_for<Loop, Number>(type_);
-    const Index tiles = grid_.tiles(), num_parts = grid_.blocks() * tiles;
+    if (kTask == Task::kStatistics || kTask == Task::kSums || kTask == Task::kSumsByBits)
+      pass.partial = kept.emplace_back(zeros<Real>(grid.blocks() * 3 * grid.width)).data();
+    auto* loop = plain<Number, 16 / sizeof(Real), kTask, kActivation>;
+    if constexpr (!std::is_same_v<Number, double>) {
+      if (grid.lanes == 8) loop = avx2<Number, kTask, kActivation>;
+      if (grid.lanes == 16) loop = avx512<Number, kTask, kActivation>;
+    }
+    if (grid.lanes == 1) loop = plain<Number, 1, kTask, kActivation>;
+    const Index tiles = (grid.width + kTile - 1) / kTile, num_parts = grid.blocks() * tiles;
 #pragma omp parallel for schedule(static) if (num_parts > 1)
     for (Index i = 0; i < num_parts; ++i) {
       const Index part = is_reversed ? num_parts - 1 - i : i;
       const Index row = part / tiles * kBlock, column = part % tiles * kTile;
-      loop(pass_, {row, std::min(row + kBlock, grid_.rows), column,
-                   std::min(column + kTile, grid_.width)});
+      loop(pass,
+           {row, std::min(row + kBlock, grid.rows), column, std::min(column + kTile, grid.width)});
     }
-    if (grid_.left > 0) run_left(loop);
   }
-
- private:
-  // Over the last row, in copies with zeros where it has no numbers.
-  void run_left(void (*loop)(const Pass<Number>&, const Part&)) const {
-    Pass<Number> pass = pass_;
-    const Index at = grid_.rows * grid_.width;
-    auto x = zeros<Number>(grid_.width), second = x, out = x;
-    std::copy_n(pass.x + at, grid_.left, x.begin());
-    if (pass.second != nullptr) std::copy_n(pass.second + at, grid_.left, second.begin());
-    pass.x = x.data();
-    pass.second = second.data();
-    pass.out = out.data();
-    if (pass.bits != nullptr) pass.bits += grid_.words();
-    if (pass.partial != nullptr) pass.partial += grid_.blocks() * 3 * grid_.width;
-    loop(pass, {0, 1, 0, grid_.width});
-    if (pass_.out != nullptr) std::copy_n(out.begin(), grid_.left, pass_.out + at);
-  }
-
-  MapType type_;
-  Grid grid_;
-  Pass<Number> pass_;
-  std::list<std::vector<Real>> kept_;
 };
 
 // Calls use(Number()) with the type of the maps.
 template <typename Use>
-auto with_type(MapType type, const Use& use) {
-  if (type == MapType::kFloat32) return use(float());
-  if (type == MapType::kBfloat16) return use(Bfloat16());
-  return use(double());
+void with_type(MapType type, const Use& use) {
+  if (type == MapType::kFloat32) use(float());
+  if (type == MapType::kBfloat16) use(Bfloat16());
+  if (type == MapType::kFloat64) use(double());
 }
 
 template <typename Use>
@@ -469,73 +350,66 @@ void with_activation(Activation activation, const Use& use) {
   if (activation == kSilu) use(std::integral_constant<Activation, kSilu>());
 }
 
-// Of many numbers: their mean, and the sum of the squares of their distances from it.
+// For each lane or channel: mean, and sum of the squares of the distances from it.
 struct Moments {
   std::vector<double> mean, squares;
-
-  explicit Moments(Index size) : mean(zeros<double>(size)), squares(mean) {}
-  // Adds those of `its_count` more to those of `count`. Chan et al., "Updating Formulae and a
-  // Pairwise Algorithm for Computing Sample Variances", 1979.
-  void add(Index at, Index count, double its_mean, double its_squares, Index its_count) {
-    const double all = static_cast<double>(count + its_count);
-    const double share = static_cast<double>(its_count) / all, delta = its_mean - mean.data()[at];
-    mean.data()[at] += delta * share;
-    squares.data()[at] += its_squares + delta * delta * static_cast<double>(count) * share;
-  }
 };
 
-// Of each lane over the rows of all blocks.
+// Of equal numbers of values, or of a last block with fewer: in double, each with its own mean.
 template <typename Real>
 Moments lane_moments(const Grid& grid, const Real* partial) {
-  Moments lanes(grid.width);
-#pragma omp parallel for schedule(static) if (grid.blocks() > kBlock)
-  for (Index begin = 0; begin < grid.width; begin += grid.step)
+  Moments lanes{zeros<double>(grid.width), zeros<double>(grid.width)};
+  double *const mean = lanes.mean.data(), *const squares = lanes.squares.data();
+  const auto each_block = [&](Index begin, const auto& use) {
     for (Index block = 0; block < grid.blocks(); ++block) {
-      const Index count = std::min(kBlock, grid.rows - block * kBlock);
-      const Real *sum = partial + block * 3 * grid.width, *squares = sum + grid.width,
-                 *shift = squares + grid.width;
-      for (Index i = begin; i < begin + grid.step; ++i) {
-        const double d = double{sum[i]} / static_cast<double>(count);
-        lanes.add(i, block * kBlock, double{shift[i]} + d,
-                  std::max(double{squares[i]} - double{sum[i]} * d, 0.), count);
-      }
+      const auto count = static_cast<double>(std::min(kBlock, grid.rows - block * kBlock));
+      const Real* const its = partial + block * 3 * grid.width;
+      for (Index i = begin; i < begin + grid.step; ++i)
+        use(i, count, double{its[i]} / count, double{its[i + grid.width]},
+            double{its[i + 2 * grid.width]});
     }
+  };
+#pragma omp parallel for schedule(static) if (grid.blocks() > kBlock)
+  for (Index begin = 0; begin < grid.width; begin += grid.step) {
+    each_block(begin, [&](Index i, double count, double d, double, double shift) {
+      mean[i] += (shift + d) * (count / static_cast<double>(grid.rows));
+    });
+    each_block(begin, [&](Index i, double count, double d, double of_shift, double shift) {
+      const double distance = shift + d - mean[i], own = of_shift - d * d * count;
+      squares[i] += (own < 0 ? 0 : own) + distance * distance * count;
+    });
+  }
   return lanes;
 }
 
 template <typename Real>
 Moments channel_moments(const Grid& grid, const Real* partial) {
   const Moments lanes = lane_moments(grid, partial);
-  Moments channels(grid.channels);
-  if (grid.rows > 0)
-    grid.each_number([&](Index number, Index lane, Index c) {
-      channels.add(c, number / grid.channels * grid.rows, lanes.mean.data()[lane],
-                   lanes.squares.data()[lane], grid.rows);
-    });
-  const Real* const left = partial + (grid.blocks() * 3 + 2) * grid.width;
-  grid.each_number([&](Index number, Index lane, Index c) {
-    if (number < grid.left)
-      channels.add(c, grid.copies * grid.rows + number / grid.channels, double{left[lane]}, 0, 1);
+  Moments all{zeros<double>(grid.channels), zeros<double>(grid.channels)};
+  double *const mean = all.mean.data(), *const squares = all.squares.data();
+  const auto share = static_cast<double>(grid.channels) / static_cast<double>(grid.width);
+  grid.each_lane([&](Index lane, Index c) { mean[c] += lanes.mean.data()[lane] * share; });
+  grid.each_lane([&](Index lane, Index c) {
+    const double distance = lanes.mean.data()[lane] - mean[c];
+    squares[c] += lanes.squares.data()[lane] + distance * distance * static_cast<double>(grid.rows);
   });
-  return channels;
+  return all;
 }
 
 }  // namespace
 
 std::size_t num_bit_bytes(const NormMaps& maps) {
-  const Grid grid(maps, num_lanes(maps.type));
-  return static_cast<std::size_t>(grid.words() + grid.width) *
+  const Grid grid(maps);
+  return static_cast<std::size_t>((grid.rows + kBits - 1) / kBits * grid.width) *
          (maps.type == MapType::kFloat64 ? sizeof(double) : sizeof(float));
 }
 
 void mean_and_scale(const NormMaps& maps, const void* x, const NormStatistics& of) {
   with_type(maps.type, [&](auto number) {
     using Real = Computed<decltype(number)>;
-    Work<decltype(number)> work(maps);
-    work.set_maps(x, nullptr, nullptr);
-    const Real* const partial = work.keep_sums();
-    work.template run<Statistics>(false);
-    const Moments moments = channel_moments(work.grid(), partial);
+    Work<decltype(number)> work(maps, x, nullptr, nullptr);
+    work.template run<Task::kStatistics, Activation::kNone>(false);
+    const Moments moments = channel_moments(work.grid, work.pass.partial);
     const auto count = static_cast<double>(maps.rows);
     const auto move = [&](void* running, Index c, double to) {
       if (running == nullptr) return;
@@ -556,15 +430,13 @@ void mean_and_scale(const NormMaps& maps, const void* x, const NormStatistics& o
 void normalize(const NormMaps& maps, const NormChannels& of, Activation activation, const void* x,
                const void* added, void* y, void* bits) {
   with_type(maps.type, [&](auto number) {
-    using Number = decltype(number);
-    Work<Number> work(maps, of);
-    work.set_maps(x, added, y);
-    work.pass().bits = static_cast<typename Work<Number>::Word*>(bits);
+    Work<decltype(number)> work(maps, of, x, added, y);
+    work.pass.bits = static_cast<typename decltype(work)::Word*>(bits);
     with_activation(activation, [&](auto which) {
       if (added == nullptr)
-        work.template run<Normalize<which(), false>>(true);
+        work.template run<Task::kNormalize, which()>(true);
       else if constexpr (which() == Activation::kNone || which() == Activation::kRelu)
-        work.template run<Normalize<which(), true>>(true);
+        work.template run<Task::kNormalizeSum, which()>(true);
     });
   });
 }
@@ -572,27 +444,24 @@ void normalize(const NormMaps& maps, const NormChannels& of, Activation activati
 void gradient_sums(const NormMaps& maps, const NormChannels& of, Activation activation,
                    const void* x, const void* dy, const void* bits, void* du, void* sums) {
   with_type(maps.type, [&](auto number) {
-    using Number = decltype(number);
-    using Real = Computed<Number>;
-    Work<Number> work(maps, of);
-    const Grid& grid = work.grid();
-    work.set_maps(x, dy, du);
-    work.pass().bits = static_cast<typename Work<Number>::Word*>(const_cast<void*>(bits));
-    const Real* const partial = work.keep_sums();
+    using Real = Computed<decltype(number)>;
+    Work<decltype(number)> work(maps, of, x, dy, du);
+    work.pass.bits = static_cast<typename decltype(work)::Word*>(const_cast<void*>(bits));
     if (bits != nullptr)
-      work.template run<Sums<Activation::kRelu, true>>(false);
+      work.template run<Task::kSumsByBits, Activation::kNone>(false);
     else
       with_activation(activation,
-                      [&](auto which) { work.template run<Sums<which(), false>>(false); });
-    auto lanes = zeros<double>(2 * grid.width), channels = zeros<double>(2 * grid.channels);
-    for (Index block = 0; block <= grid.blocks(); ++block)
-      for (Index i = 0; i < 2 * grid.width; ++i)
-        lanes.data()[i] += double{partial[block * 3 * grid.width + i]};
-    grid.each_number([&](Index, Index lane, Index c) {
-      channels.data()[c] += lanes.data()[lane];
-      channels.data()[grid.channels + c] += lanes.data()[grid.width + lane];
+                      [&](auto which) { work.template run<Task::kSums, which()>(false); });
+    const Index width = work.grid.width;
+    auto lanes = zeros<double>(2 * width), all = zeros<double>(2 * maps.channels);
+    for (Index block = 0; block < work.grid.blocks(); ++block)
+      for (Index i = 0; i < 2 * width; ++i)
+        lanes.data()[i] += double{work.pass.partial[block * 3 * width + i]};
+    work.grid.each_lane([&](Index lane, Index c) {
+      all.data()[c] += lanes.data()[lane];
+      all.data()[maps.channels + c] += lanes.data()[width + lane];
     });
-    std::transform(channels.begin(), channels.end(), static_cast<Real*>(sums),
+    std::transform(all.begin(), all.end(), static_cast<Real*>(sums),
                    [](double sum) { return static_cast<Real>(sum); });
   });
 }
@@ -600,21 +469,24 @@ void gradient_sums(const NormMaps& maps, const NormChannels& of, Activation acti
 void input_gradient(const NormMaps& maps, const NormChannels& of, const void* means,
                     Activation activation, const void* x, const void* dy, void* dx) {
   with_type(maps.type, [&](auto number) {
-    using Real = Computed<decltype(number)>;
-    Work<decltype(number)> work(maps, of);
-    work.set_maps(x, dy, dx);
-    if (means == nullptr)
-      return with_activation(
-          activation, [&](auto which) { work.template run<InputGradient<which(), true>>(true); });
-    const auto in = [](const void* array, Index c) { return static_cast<const Real*>(array)[c]; };
-    work.pass().slope = work.keep([&](Index c) {
-      const Real scale = in(of.scale, c);
-      return -scale * scale * scale * in(of.weight, c) * in(means, maps.channels + c);
+    using Works = Work<decltype(number)>;
+    Works work(maps, of, x, dy, dx);
+    if (means != nullptr) {
+      work.pass.slope = work.keep([&](Index c) {
+        const auto scale = Works::in(of.scale, c);
+        return -scale * scale * scale * Works::in(of.weight, c) *
+               Works::in(means, maps.channels + c);
+      });
+      work.pass.offset = work.keep([&](Index c) {
+        return -Works::in(of.scale, c) * Works::in(of.weight, c) * Works::in(means, c);
+      });
+    }
+    with_activation(activation, [&](auto which) {
+      if (means == nullptr)
+        work.template run<Task::kFixed, which()>(true);
+      else
+        work.template run<Task::kGradient, which()>(true);
     });
-    work.pass().offset =
-        work.keep([&](Index c) { return -in(of.scale, c) * in(of.weight, c) * in(means, c); });
-    with_activation(activation,
-                    [&](auto which) { work.template run<InputGradient<which(), false>>(true); });
   });
 }
 

@@ -109,7 +109,7 @@ double error_of(const at::Tensor& result, const at::Tensor& exact, double least)
 
 constexpr double kFactor = 2;  // of LibTorch's own error that ours may be, and some roundings more
 double few_roundings(at::ScalarType type) {
-  return type == at::kDouble ? 1e-14 : 4e-7;
+  return type == at::kDouble ? 1e-14 : 1e-6;
 }
 
 void expect_right(const std::vector<std::int64_t>& shape, at::ScalarType type) {
