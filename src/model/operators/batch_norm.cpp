@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -16,6 +18,7 @@
 
 #include <optional>
 #include <tuple>
+#include <type_traits>
 
 #include "base/system.h"
 #include "model/operators/norm_loops.h"
@@ -27,11 +30,7 @@ using In = const at::Tensor&;
 using Maybe = const std::optional<at::Tensor>&;
 using Two = std::tuple<at::Tensor, at::Tensor>;
 
-// ---- the operators on CPUs ----
-
-at::Tensor dense(In maps) {
-  return maps.contiguous(at::MemoryFormat::ChannelsLast);
-}
+// ---- the operators on CPUs; maps are channels_last, `of` is mean, scale, weight, bias ----
 
 NormMaps maps_of(In x) {
   const MapType type = x.scalar_type() == at::kDouble     ? MapType::kFloat64
@@ -40,53 +39,48 @@ NormMaps maps_of(In x) {
   return {.rows = x.size(0) * x.size(2) * x.size(3), .channels = x.size(1), .type = type};
 }
 
-NormChannels channels_of(In mean, In scale, In weight, In bias) {
-  return {mean.const_data_ptr(), scale.const_data_ptr(), weight.const_data_ptr(),
-          bias.const_data_ptr()};
+NormChannels channels_of(at::TensorList of) {
+  return {of[0].const_data_ptr(), of[1].const_data_ptr(), of[2].const_data_ptr(),
+          of[3].const_data_ptr()};
 }
 
 Two norm_statistics(In x, Maybe running_mean, Maybe running_variance, double momentum,
                     double epsilon) {
-  const auto options = x.options().dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  at::Tensor mean = at::empty({x.size(1)}, options), scale = at::empty_like(mean);
+  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  at::Tensor mean = at::empty({x.size(1)}, x.options().dtype(type)), scale = at::empty_like(mean);
   const auto writable = [](Maybe tensor) { return tensor ? tensor->mutable_data_ptr() : nullptr; };
-  mean_and_scale(maps_of(x), dense(x).const_data_ptr(),
+  mean_and_scale(maps_of(x), x.const_data_ptr(),
                  {mean.mutable_data_ptr(), scale.mutable_data_ptr(), writable(running_mean),
                   writable(running_variance), momentum, epsilon});
   return {mean, scale};
 }
 
-Two norm_apply(In x, Maybe added, In mean, In scale, In weight, In bias, std::int64_t activation) {
-  at::Tensor y = at::empty_like(x, x.options().memory_format(at::MemoryFormat::ChannelsLast));
-  const auto which = static_cast<Activation>(activation);
-  const bool has_bits = added && which == Activation::kRelu;
-  at::Tensor bits =
-      at::empty({has_bits ? static_cast<std::int64_t>(num_bit_bytes(maps_of(x))) : 0}, at::kByte);
-  const at::Tensor dense_added = added ? dense(*added) : at::Tensor();
-  normalize(maps_of(x), channels_of(mean, scale, weight, bias), which, dense(x).const_data_ptr(),
-            added ? dense_added.const_data_ptr() : nullptr, y.mutable_data_ptr(),
+Two norm_apply(In x, Maybe added, at::TensorList of, std::int64_t activation) {
+  const bool has_bits = added && static_cast<Activation>(activation) == Activation::kRelu;
+  const std::size_t size = has_bits ? num_bit_bytes(maps_of(x)) : 0;
+  at::Tensor y = at::empty_like(x),
+             bits = at::empty({static_cast<std::int64_t>(size)}, x.options().dtype(at::kByte));
+  normalize(maps_of(x), channels_of(of), static_cast<Activation>(activation), x.const_data_ptr(),
+            added ? added->const_data_ptr() : nullptr, y.mutable_data_ptr(),
             bits.mutable_data_ptr());
   return {y, bits};
 }
 
-Two norm_sums(In x, In dy, In bits, In mean, In scale, In weight, In bias,
-              std::int64_t activation) {
+Two norm_sums(In x, In dy, In bits, at::TensorList of, std::int64_t activation) {
   const bool has_bits = bits.numel() > 0;
-  at::Tensor du = has_bits ? at::empty_like(dense(dy)) : at::empty({0}, dy.options());
-  at::Tensor sums = at::empty({2, x.size(1)}, mean.options());
-  gradient_sums(maps_of(x), channels_of(mean, scale, weight, bias),
-                static_cast<Activation>(activation), dense(x).const_data_ptr(),
-                dense(dy).const_data_ptr(), has_bits ? bits.const_data_ptr() : nullptr,
+  at::Tensor du = has_bits ? at::empty_like(dy) : at::empty({0}, dy.options()),
+             sums = at::empty({2, x.size(1)}, of[0].options());
+  gradient_sums(maps_of(x), channels_of(of), static_cast<Activation>(activation),
+                x.const_data_ptr(), dy.const_data_ptr(), has_bits ? bits.const_data_ptr() : nullptr,
                 du.mutable_data_ptr(), sums.mutable_data_ptr());
   return {du, sums};
 }
 
-at::Tensor norm_gradient(In x, In dy, Maybe means, In mean, In scale, In weight, In bias,
-                         std::int64_t activation) {
-  at::Tensor dx = at::empty_like(x, x.options().memory_format(at::MemoryFormat::ChannelsLast));
-  input_gradient(maps_of(x), channels_of(mean, scale, weight, bias),
-                 means ? means->const_data_ptr() : nullptr, static_cast<Activation>(activation),
-                 dense(x).const_data_ptr(), dense(dy).const_data_ptr(), dx.mutable_data_ptr());
+at::Tensor norm_gradient(In x, In dy, Maybe means, at::TensorList of, std::int64_t activation) {
+  at::Tensor dx = at::empty_like(x);
+  input_gradient(maps_of(x), channels_of(of), means ? means->const_data_ptr() : nullptr,
+                 static_cast<Activation>(activation), x.const_data_ptr(), dy.const_data_ptr(),
+                 dx.mutable_data_ptr());
   return dx;
 }
 
@@ -94,15 +88,11 @@ TORCH_LIBRARY_FRAGMENT(kiln, m) {
   m.def(
       "norm_statistics(Tensor x, Tensor(a!)? running_mean, Tensor(b!)? running_variance, "
       "float momentum, float epsilon) -> (Tensor mean, Tensor scale)");
+  m.def("norm_apply(Tensor x, Tensor? added, Tensor[] of, int activation) -> (Tensor, Tensor)");
   m.def(
-      "norm_apply(Tensor x, Tensor? added, Tensor mean, Tensor scale, Tensor weight, Tensor bias, "
-      "int activation) -> (Tensor y, Tensor bits)");
-  m.def(
-      "norm_sums(Tensor x, Tensor dy, Tensor bits, Tensor mean, Tensor scale, Tensor weight, "
-      "Tensor bias, int activation) -> (Tensor du, Tensor sums)");
-  m.def(
-      "norm_gradient(Tensor x, Tensor dy, Tensor? means, Tensor mean, Tensor scale, "
-      "Tensor weight, Tensor bias, int activation) -> Tensor");
+      "norm_sums(Tensor x, Tensor dy, Tensor bits, Tensor[] of, int activation)"
+      " -> (Tensor du, Tensor sums)");
+  m.def("norm_gradient(Tensor x, Tensor dy, Tensor? means, Tensor[] of, int activation) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(kiln, CPU, m) {
   m.impl("norm_statistics", norm_statistics);
@@ -113,23 +103,16 @@ TORCH_LIBRARY_IMPL(kiln, CPU, m) {
 
 // ---- the function of autograd, for all devices ----
 
-template <typename Function>
-auto operator_named(const char* name, Function*) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+c10::OperatorHandle operator_named(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
 }
 
-struct Operators {
-  decltype(operator_named("", norm_statistics)) statistics =
-      operator_named("kiln::norm_statistics", norm_statistics);
-  decltype(operator_named("", norm_apply)) apply = operator_named("kiln::norm_apply", norm_apply);
-  decltype(operator_named("", norm_sums)) sums = operator_named("kiln::norm_sums", norm_sums);
-  decltype(operator_named("", norm_gradient)) gradient =
-      operator_named("kiln::norm_gradient", norm_gradient);
-};
-
-const Operators& operators() {
-  static const Operators found;
-  return found;
+// The operator of this name, of the CPU's function's type, for the device of its arguments.
+template <auto kFunction, typename... Arguments>
+auto call(const char* name, const Arguments&... arguments) {
+  static const auto found =
+      operator_named(name).typed<std::remove_pointer_t<decltype(kFunction)>>();
+  return found.call(arguments...);
 }
 
 bool is_wanted() {
@@ -138,12 +121,18 @@ bool is_wanted() {
 }
 
 bool has_operators(In x, In weight) {
-  const at::ScalarType type = x.scalar_type(), computed = weight.scalar_type();
-  const bool fits = type == at::kDouble
-                        ? computed == at::kDouble
-                        : computed == at::kFloat && (type == at::kFloat || type == at::kBFloat16);
-  return fits && operators().apply.hasComputedKernelForDispatchKey(
-                     x.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
+  const at::ScalarType type = x.scalar_type();
+  const bool fits =
+      weight.scalar_type() == at::kDouble
+          ? type == at::kDouble
+          : weight.scalar_type() == at::kFloat && (type == at::kFloat || type == at::kBFloat16);
+  return fits && operator_named("kiln::norm_apply")
+                     .hasComputedKernelForDispatchKey(x.is_cuda() ? c10::DispatchKey::CUDA
+                                                                  : c10::DispatchKey::CPU);
+}
+
+at::Tensor dense(In maps) {
+  return maps.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 std::optional<at::Tensor> if_defined(In tensor) {
@@ -156,11 +145,12 @@ struct KeptRanks : torch::CustomClassHolder, BatchRanks {
 };
 
 // Mean and scale of the batch of all ranks, and [1]: its numbers in a channel.
-std::array<at::Tensor, 3> shared_statistics(In x, const NormParameters& of) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> shared_statistics(In x, const NormParameters& of) {
   const std::int64_t channels = x.size(1);
   at::Tensor sums = at::zeros({2 * channels + 1}, x.options().dtype(at::kDouble));
   if (x.numel() > 0) {
-    const auto [mean, scale] = operators().statistics.call(x, {}, {}, 0, 0);
+    const auto [mean, scale] =
+        call<&norm_statistics>("kiln::norm_statistics", x, std::nullopt, std::nullopt, 0., 0.);
     const at::Tensor wide = mean.to(at::kDouble),
                      squares = scale.to(at::kDouble).pow(-2) + wide.square();
     const auto count = static_cast<double>(x.numel() / channels);
@@ -182,25 +172,27 @@ std::array<at::Tensor, 3> shared_statistics(In x, const NormParameters& of) {
 
 class FusedNorm : public torch::autograd::Function<FusedNorm> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, In x, In weight, In bias,
+  static at::Tensor forward(torch::autograd::AutogradContext* context, In given, In weight, In bias,
                             Maybe added, const NormParameters& of, Activation activation) {
-    at::Tensor mean, scale, count;
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::Tensor x = dense(given);
+    at::Tensor mean = of.running.mean, scale, count;
     if (!of.uses_batch) {
-      mean = of.running.mean;
       scale = (of.running.variance + of.epsilon).rsqrt();
     } else if (of.ranks.sum) {
-      const std::array<at::Tensor, 3> shared = shared_statistics(x, of);
-      mean = shared[0], scale = shared[1], count = shared[2];
+      std::tie(mean, scale, count) = shared_statistics(x, of);
       context->saved_data["ranks"] =
           c10::IValue::make_capsule(c10::make_intrusive<KeptRanks>(of.ranks));
     } else {
-      std::tie(mean, scale) = operators().statistics.call(x, if_defined(of.running.mean),
-                                                          if_defined(of.running.variance),
-                                                          of.running.momentum, of.epsilon);
+      std::tie(mean, scale) =
+          call<&norm_statistics>("kiln::norm_statistics", x, if_defined(mean),
+                                 if_defined(of.running.variance), of.running.momentum, of.epsilon);
     }
     const auto which = static_cast<std::int64_t>(activation);
-    const auto [y, bits] = operators().apply.call(x, added, mean, scale, weight, bias, which);
-    context->save_for_backward({x, weight, bias, mean, scale, bits, count});
+    const auto [y, bits] = call<&norm_apply>("kiln::norm_apply", x,
+                                             added ? std::optional(dense(*added)) : std::nullopt,
+                                             at::TensorList({mean, scale, weight, bias}), which);
+    context->save_for_backward({x, mean, scale, weight, bias, bits, count});
     context->saved_data["activation"] = which;
     context->saved_data["uses_batch"] = of.uses_batch;
     context->saved_data["adds"] = added.has_value();
@@ -209,29 +201,24 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
+    const at::AutoDispatchBelowADInplaceOrView below;
     const auto saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3],
-                     &scale = saved[4], &bits = saved[5], &count = saved[6];
-    const at::Tensor dy = gradients[0].to(x.scalar_type());
+    const at::Tensor &x = saved[0], &scale = saved[2], &bits = saved[5];
+    const at::TensorList of = at::TensorList(saved).slice(1, 4);
     std::int64_t activation = context->saved_data["activation"].toInt();
-    const bool uses_batch = context->saved_data["uses_batch"].toBool();
-    at::Tensor du = dy, d_weight, d_bias;
+    const bool uses_batch = context->saved_data["uses_batch"].toBool(), has_bits = bits.numel() > 0;
+    at::Tensor du = dense(gradients[0].to(x.scalar_type())), dx, d_weight, d_bias;
     std::optional<at::Tensor> means;
-    if (uses_batch || bits.numel() > 0 || context->needs_input_grad(1) ||
-        context->needs_input_grad(2)) {
-      auto [masked, sums] =
-          operators().sums.call(x, dy, bits, mean, scale, weight, bias, activation);
+    if (uses_batch || has_bits || context->needs_input_grad(1) || context->needs_input_grad(2)) {
+      const auto [masked, sums] = call<&norm_sums>("kiln::norm_sums", x, du, bits, of, activation);
       d_bias = sums.select(0, 0);
       d_weight = sums.select(0, 1) * scale;
-      if (bits.numel() > 0) {
-        du = masked;
-        activation = static_cast<std::int64_t>(Activation::kNone);
-      }
-      if (uses_batch) means = means_of(context, x, sums, count);
+      if (has_bits) du = masked;
+      if (uses_batch) means = means_of(context, x, sums, saved[6]);
     }
-    at::Tensor dx;
+    if (has_bits) activation = static_cast<std::int64_t>(Activation::kNone);
     if (context->needs_input_grad(0))
-      dx = operators().gradient.call(x, du, means, mean, scale, weight, bias, activation);
+      dx = call<&norm_gradient>("kiln::norm_gradient", x, du, means, of, activation);
     const at::Tensor d_added = context->saved_data["adds"].toBool() ? du : at::Tensor();
     return {dx, d_weight, d_bias, d_added, {}, {}};
   }

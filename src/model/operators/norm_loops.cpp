@@ -2,6 +2,8 @@
 // than in the other files.
 #include "model/operators/norm_loops.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -45,7 +47,6 @@ struct Lanes {
   static constexpr int kLanes = kLanesOf, kParts = kIsHalf && kLanes > 1 ? 2 : 1;
   using Reals = typename Vector<Real, kLanes>::Type;
   using Words = typename Vector<std::uint32_t, kLanes>::Type;
-  using Integers = typename Vector<std::int32_t, kLanes>::Type;
   using Signs = decltype(Reals() < Reals());
   struct Step {
     Reals at[kParts];
@@ -74,32 +75,42 @@ struct Lanes {
     const Words bits = (Words)numbers;
     return bits + 0x7FFF + (bits >> 16 & 1);
   }
-  [[gnu::always_inline]] static inline void store(const Step& step, Number* to) {
-    if constexpr (!kIsHalf) {
-      std::memcpy(to, &step, sizeof step);
-    } else if constexpr (kParts == 1) {
-      to->bits = static_cast<std::uint16_t>(rounded(step.at[0])[0] >> 16);
-    } else {
-      const Words words = rounded(step.at[0]) >> 16 | (rounded(step.at[1]) & 0xFFFF0000);
-      std::memcpy(to, &words, sizeof words);
+  // Past the caches if it streams.
+  template <typename Numbers>
+  [[gnu::always_inline]] static inline void put(const Numbers& numbers, void* to, bool streams) {
+    if (sizeof numbers % sizeof(__m128i) != 0 || !streams) {
+      std::memcpy(to, &numbers, sizeof numbers);
+      return;
     }
+    for (std::size_t at = 0; at < sizeof numbers; at += sizeof(__m128i))
+      _mm_stream_si128(reinterpret_cast<__m128i*>(static_cast<char*>(to) + at),
+                       read<__m128i>(reinterpret_cast<const char*>(&numbers) + at));
+  }
+  [[gnu::always_inline]] static inline void store(const Step& step, Number* to, bool streams) {
+    if constexpr (!kIsHalf)
+      put(step, to, streams);
+    else if constexpr (kParts == 1)
+      to->bits = static_cast<std::uint16_t>(rounded(step.at[0])[0] >> 16);
+    else
+      put(rounded(step.at[0]) >> 16 | (rounded(step.at[1]) & 0xFFFF0000), to, streams);
   }
 
-  // e^x to some units in the last place; infinite from 89 on.
+  // e^x to some units in the last place, within what float can tell from 0 and infinity: 2^n times
+  // the series of the rest. Adding kWhole rounds to the integer n, and leaves it in the lowest
+  // bits.
   [[gnu::always_inline]] static inline Reals exponential(Reals x) {
     if constexpr (std::is_same_v<Real, double>) {
       for (int i = 0; i < kLanes; ++i) x[i] = std::exp(x[i]);
       return x;
     } else {
-      const Reals low = Reals{} - 87, high = Reals{} + 89, half = Reals{} + 0.5F;
+      constexpr float kWhole = 3 << 22;
+      const Reals low = Reals{} - 87, high = Reals{} + 88;
       x = x < low ? low : x > high ? high : x;
-      const Reals scaled = x * 1.44269504F;
-      const Integers n = __builtin_convertvector(scaled + (scaled < 0 ? -half : half), Integers);
-      const Reals whole = __builtin_convertvector(n, Reals);
+      const Reals n = x * 1.44269504F + kWhole, whole = n - kWhole;
       const Reals r = x - whole * 0.693359375F + whole * 2.12194440e-4F;
-      Reals sum = r * (1 / 5040.F) + 1 / 720.F;
-      for (const float next : {1 / 120.F, 1 / 24.F, 1 / 6.F, 0.5F, 1.F, 1.F}) sum = sum * r + next;
-      return sum * (Reals)((n + 127) << 23);
+      Reals sum = r * (1 / 720.F) + 1 / 120.F;
+      for (const float next : {1 / 24.F, 1 / 6.F, 0.5F, 1.F, 1.F}) sum = sum * r + next;
+      return (Reals)((Words)sum + ((Words)n << 23));
     }
   }
   template <Activation kActivation>
@@ -182,6 +193,7 @@ struct Pass {
   Word* bits = nullptr;  // [rows / kBits, width]
   const Real *mean = nullptr, *factor = nullptr, *bias = nullptr, *slope = nullptr,
              *offset = nullptr;
+  bool streams = false;
   Real* partial = nullptr;  // [blocks, 3, width]: sums of d, and of d * (x - mean); that mean
 };
 
@@ -223,7 +235,9 @@ template <typename L, Task kTask, Activation kActivation>
     } else if (kTask == kStatistics) {  // near enough that the sums are those of small numbers
       for (Index r = 0; r < rows; ++r)
         for (int p = 0; p < L::kParts; ++p)
-          mean.at[p] += L::load(pass.x + at + r * width, width).at[p] / (typename L::Real)rows;
+          mean.at[p] = mean.at[p] + L::load(pass.x + at + r * width, width).at[p];
+      for (int p = 0; p < L::kParts; ++p)
+        mean.at[p] = mean.at[p] / static_cast<typename L::Real>(rows);
       std::memcpy(partial + 2 * width, &mean, sizeof mean);
     }
     for (Index r = 0; r < rows; ++r) {
@@ -251,7 +265,7 @@ template <typename L, Task kTask, Activation kActivation>
           d = d * factor.at[p] + (centered * slope.at[p] + offset.at[p]);
       }
       if constexpr (kTask != kStatistics && kTask != kSums)
-        L::store(out, pass.out + at + r * width);
+        L::store(out, pass.out + at + r * width, pass.streams);
     }
     if constexpr (kSumsUp) {
       std::memcpy(partial, &sum, sizeof sum);
@@ -260,6 +274,7 @@ template <typename L, Task kTask, Activation kActivation>
     if constexpr (kWritesBits) std::memcpy(words, bits, sizeof bits);
   };
   each_group<L::kLanes * L::kParts>(part, use);
+  if (pass.streams) _mm_sfence();
 }
 
 template <typename Number, int kLanes, Task kTask, Activation kActivation>
@@ -322,6 +337,8 @@ struct Work {
       if (grid.lanes == 16) loop = avx512<Number, kTask, kActivation>;
     }
     if (grid.lanes == 1) loop = plain<Number, 1, kTask, kActivation>;
+    static const Index most = getenv("NTMB") ? Index(atof(getenv("NTMB")) * 1e6) : 4 << 20;
+    pass.streams = grid.lanes > 1 && grid.rows * grid.width * Index{sizeof(Number)} >= most;
     const Index tiles = (grid.width + kTile - 1) / kTile, num_parts = grid.blocks() * tiles;
 #pragma omp parallel for schedule(static) if (num_parts > 1)
     for (Index i = 0; i < num_parts; ++i) {
