@@ -196,10 +196,7 @@ ConvNorm::ConvNorm(const ConvShape& shape, Activation activation, const NormPlan
 }
 
 void ConvNorm::count(KeptNumbers& kept) const {
-  kept.add(*conv_);  // with what is normalized
-  const bool keeps_input =
-      activation_ == Activation::kHardswish || activation_ == Activation::kSilu;
-  if (keeps_input) kept.add(conv_->out_channels());
+  kept.add(*conv_);
 }
 
 ChainNetwork::ChainNetwork() {

@@ -158,7 +158,7 @@ struct KeptNumbers {
   double area = 1;  // of the present feature map, as a share of the image's
 
   void add(std::int64_t channels) { sum += static_cast<double>(channels) * area; }
-  // The results of a convolution and of the ReLU after its normalization.
+  // The results of a convolution and of the activation after its normalization.
   void add(const Conv2d& conv);
 };
 

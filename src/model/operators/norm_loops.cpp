@@ -23,7 +23,8 @@ using Index = std::int64_t;
 constexpr Index kGroup = 8;    // rows that a loop takes at a time
 constexpr Index kBits = 32;    // rows whose bits are a word
 constexpr Index kBlock = 256;  // rows whose sums are made in float before they are merged in double
-constexpr Index kTile = 512;   // numbers of these rows that a task takes; their sums stay in L1
+constexpr Index kStreamed = 4 << 20;  // bytes of a map that no cache keeps for the next operator
+constexpr Index kTile = 512;  // numbers of these rows that a task takes; their sums stay in L1
 
 struct Bfloat16 {
   std::uint16_t bits;
@@ -233,11 +234,11 @@ template <typename L, Task kTask, Activation kActivation>
     if (kTask == kStatistics && row > part.row) {
       mean = L::template read<Step>(partial + 2 * width);
     } else if (kTask == kStatistics) {  // near enough that the sums are those of small numbers
-      for (Index r = 0; r < rows; ++r)
+      for (Index r = 0; r < rows; ++r) {
+        const Step x = L::load(pass.x + at + r * width, width);
         for (int p = 0; p < L::kParts; ++p)
-          mean.at[p] = mean.at[p] + L::load(pass.x + at + r * width, width).at[p];
-      for (int p = 0; p < L::kParts; ++p)
-        mean.at[p] = mean.at[p] / static_cast<typename L::Real>(rows);
+          mean.at[p] = mean.at[p] + x.at[p] / static_cast<typename L::Real>(rows);
+      }
       std::memcpy(partial + 2 * width, &mean, sizeof mean);
     }
     for (Index r = 0; r < rows; ++r) {
@@ -337,8 +338,7 @@ struct Work {
       if (grid.lanes == 16) loop = avx512<Number, kTask, kActivation>;
     }
     if (grid.lanes == 1) loop = plain<Number, 1, kTask, kActivation>;
-    static const Index most = getenv("NTMB") ? Index(atof(getenv("NTMB")) * 1e6) : 4 << 20;
-    pass.streams = grid.lanes > 1 && grid.rows * grid.width * Index{sizeof(Number)} >= most;
+    pass.streams = grid.rows * grid.width * Index{sizeof(Number)} >= kStreamed;
     const Index tiles = (grid.width + kTile - 1) / kTile, num_parts = grid.blocks() * tiles;
 #pragma omp parallel for schedule(static) if (num_parts > 1)
     for (Index i = 0; i < num_parts; ++i) {
