@@ -11,6 +11,7 @@
 #include <list>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/system.h"
@@ -237,7 +238,7 @@ template <typename L, Task kTask, Activation kActivation>
       for (Index r = 0; r < rows; ++r) {
         const Step x = L::load(pass.x + at + r * width, width);
         for (int p = 0; p < L::kParts; ++p)
-          mean.at[p] = mean.at[p] + x.at[p] / static_cast<typename L::Real>(rows);
+          mean.at[p] = mean.at[p] + x.at[p] * (1 / static_cast<typename L::Real>(rows));
       }
       std::memcpy(partial + 2 * width, &mean, sizeof mean);
     }
@@ -348,6 +349,20 @@ struct Work {
            {row, std::min(row + kBlock, grid.rows), column, std::min(column + kTile, grid.width)});
     }
   }
+
+  // Calls use(lane, rows, sum, products, mean) for the blocks of each lane in turn.
+  template <typename Use>
+  void each_sum(const Use& use) const {
+#pragma omp parallel for schedule(static) if (grid.blocks() > kBlock)
+    for (Index begin = 0; begin < grid.width; begin += grid.step)
+      for (Index block = 0; block < grid.blocks(); ++block) {
+        const auto count = static_cast<double>(std::min(kBlock, grid.rows - block * kBlock));
+        const Real *const sums = pass.partial + block * 3 * grid.width,
+                          *const products = sums + grid.width, *const means = products + grid.width;
+        for (Index i = begin; i < begin + grid.step; ++i)
+          use(i, count, double{sums[i]}, double{products[i]}, double{means[i]});
+      }
+  }
 };
 
 // Calls use(Number()) with the type of the maps.
@@ -367,52 +382,6 @@ void with_activation(Activation activation, const Use& use) {
   if (activation == kSilu) use(std::integral_constant<Activation, kSilu>());
 }
 
-// For each lane or channel: mean, and sum of the squares of the distances from it.
-struct Moments {
-  std::vector<double> mean, squares;
-};
-
-// Of equal numbers of values, or of a last block with fewer: in double, each with its own mean.
-template <typename Real>
-Moments lane_moments(const Grid& grid, const Real* partial) {
-  Moments lanes{zeros<double>(grid.width), zeros<double>(grid.width)};
-  double *const mean = lanes.mean.data(), *const squares = lanes.squares.data();
-  const auto each_block = [&](Index begin, const auto& use) {
-    for (Index block = 0; block < grid.blocks(); ++block) {
-      const auto count = static_cast<double>(std::min(kBlock, grid.rows - block * kBlock));
-      const Real* const its = partial + block * 3 * grid.width;
-      for (Index i = begin; i < begin + grid.step; ++i)
-        use(i, count, double{its[i]} / count, double{its[i + grid.width]},
-            double{its[i + 2 * grid.width]});
-    }
-  };
-#pragma omp parallel for schedule(static) if (grid.blocks() > kBlock)
-  for (Index begin = 0; begin < grid.width; begin += grid.step) {
-    each_block(begin, [&](Index i, double count, double d, double, double shift) {
-      mean[i] += (shift + d) * (count / static_cast<double>(grid.rows));
-    });
-    each_block(begin, [&](Index i, double count, double d, double of_shift, double shift) {
-      const double distance = shift + d - mean[i], own = of_shift - d * d * count;
-      squares[i] += (own < 0 ? 0 : own) + distance * distance * count;
-    });
-  }
-  return lanes;
-}
-
-template <typename Real>
-Moments channel_moments(const Grid& grid, const Real* partial) {
-  const Moments lanes = lane_moments(grid, partial);
-  Moments all{zeros<double>(grid.channels), zeros<double>(grid.channels)};
-  double *const mean = all.mean.data(), *const squares = all.squares.data();
-  const auto share = static_cast<double>(grid.channels) / static_cast<double>(grid.width);
-  grid.each_lane([&](Index lane, Index c) { mean[c] += lanes.mean.data()[lane] * share; });
-  grid.each_lane([&](Index lane, Index c) {
-    const double distance = lanes.mean.data()[lane] - mean[c];
-    squares[c] += lanes.squares.data()[lane] + distance * distance * static_cast<double>(grid.rows);
-  });
-  return all;
-}
-
 }  // namespace
 
 std::size_t num_bit_bytes(const NormMaps& maps) {
@@ -426,20 +395,32 @@ void mean_and_scale(const NormMaps& maps, const void* x, const NormStatistics& o
     using Real = Computed<decltype(number)>;
     Work<decltype(number)> work(maps, x, nullptr, nullptr);
     work.template run<Task::kStatistics, Activation::kNone>(false);
-    const Moments moments = channel_moments(work.grid, work.pass.partial);
     const auto count = static_cast<double>(maps.rows);
+    auto lanes = zeros<double>(work.grid.width), centers = lanes,
+         means = zeros<double>(maps.channels), squares = means;
+    double *const lane = lanes.data(), *const center = centers.data(), *const mean = means.data(),
+                  *const square = squares.data();
+    work.each_sum([&](Index i, double rows, double sum, double, double middle) {
+      lane[i] += middle * rows + sum;
+    });
+    work.grid.each_lane([&](Index i, Index c) { mean[c] += std::exchange(lane[i], 0) / count; });
+    work.grid.each_lane([&](Index i, Index c) { center[i] = mean[c]; });
+    work.each_sum([&](Index i, double rows, double sum, double products, double middle) {
+      const double distance = middle + sum / rows - center[i], own = products - sum * sum / rows;
+      lane[i] += (own < 0 ? 0 : own) + distance * distance * rows;
+    });
+    work.grid.each_lane([&](Index i, Index c) { square[c] += lane[i]; });
     const auto move = [&](void* running, Index c, double to) {
       if (running == nullptr) return;
       Real& value = static_cast<Real*>(running)[c];
       value = static_cast<Real>((1 - of.momentum) * double{value} + of.momentum * to);
     };
     for (Index c = 0; c < maps.channels; ++c) {
-      const double mean = moments.mean.data()[c], squares = moments.squares.data()[c];
-      static_cast<Real*>(of.mean)[c] = static_cast<Real>(mean);
+      static_cast<Real*>(of.mean)[c] = static_cast<Real>(mean[c]);
       static_cast<Real*>(of.scale)[c] =
-          static_cast<Real>(1 / std::sqrt(squares / count + of.epsilon));
-      move(of.running_mean, c, mean);
-      move(of.running_variance, c, squares / (count - 1));
+          static_cast<Real>(1 / std::sqrt(square[c] / count + of.epsilon));
+      move(of.running_mean, c, mean[c]);
+      move(of.running_variance, c, square[c] / (count - 1));
     }
   });
 }
@@ -469,14 +450,16 @@ void gradient_sums(const NormMaps& maps, const NormChannels& of, Activation acti
     else
       with_activation(activation,
                       [&](auto which) { work.template run<Task::kSums, which()>(false); });
-    const Index width = work.grid.width;
-    auto lanes = zeros<double>(2 * width), all = zeros<double>(2 * maps.channels);
-    for (Index block = 0; block < work.grid.blocks(); ++block)
-      for (Index i = 0; i < 2 * width; ++i)
-        lanes.data()[i] += double{work.pass.partial[block * 3 * width + i]};
-    work.grid.each_lane([&](Index lane, Index c) {
-      all.data()[c] += lanes.data()[lane];
-      all.data()[maps.channels + c] += lanes.data()[width + lane];
+    const Index width = work.grid.width, channels = maps.channels;
+    auto lanes = zeros<double>(2 * width), all = zeros<double>(2 * channels);
+    double *const lane = lanes.data(), *const total = all.data();
+    work.each_sum([&](Index i, double, double sum, double products, double) {
+      lane[i] += sum;
+      lane[width + i] += products;
+    });
+    work.grid.each_lane([&](Index i, Index c) {
+      total[c] += lane[i];
+      total[channels + c] += lane[width + i];
     });
     std::transform(all.begin(), all.end(), static_cast<Real*>(sums),
                    [](double sum) { return static_cast<Real>(sum); });
