@@ -228,7 +228,7 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
     if (!count.defined()) return sums / static_cast<double>(x.numel() / x.size(1));
     const auto ranks =
         c10::static_intrusive_pointer_cast<KeptRanks>(context->saved_data["ranks"].toCapsule());
-    at::Tensor all = sums.to(at::kDouble);
+    at::Tensor all = sums.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
     ranks->sum(all);
     return (all / count).to(sums.scalar_type());
   }
