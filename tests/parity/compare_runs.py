@@ -72,11 +72,10 @@ def number_at(data, index, kind):
 
 
 class Comparison:
-    """Differences as lines that name file, event, key and both values, and how much was compared. `limit`: numbers may
-    differ by that share of the old one, weights by that share of their tensor's largest."""
+    """Differences as lines that name file, event, key and both values, and how much was compared."""
 
-    def __init__(self, old, new, limit=0):
-        self.old, self.new, self.limit = old, new, limit  # the folders of the runs
+    def __init__(self, old, new):
+        self.old, self.new = old, new  # the folders of the runs
         self.differences, self.num_tensors, self.num_fields, self.num_events = [], 0, 0, 0
 
     def differ(self, where, key, old, new):
@@ -102,8 +101,7 @@ class Comparison:
         elif not only_kinds:
             self.num_fields += 1
             # 1 and 1.0 differ in the file, and a NaN equals itself there.
-            is_near = self.limit > 0 and kind_of(old) == "number" and abs(new - old) <= self.limit * abs(old)
-            if repr(old) != repr(new) and not is_near:
+            if repr(old) != repr(new):
                 self.differ(where, key, f"{old!r:.200}", f"{new!r:.200}")
 
     def compare_record(self, name):
@@ -153,17 +151,10 @@ class Comparison:
             old, new = states[0][key], states[1][key]
             if (old.kind, old.shape) != (new.kind, new.shape):
                 self.differ(name, key, f"{old.kind}{old.shape}", f"{new.kind}{new.shape}")
-            elif old.data != new.data and not self.are_near(old, new):
+            elif old.data != new.data:
                 width = weight_files.WIDTHS[old.kind]
                 at = first_difference(old.data, new.data) // width
                 self.differ(name, f"{key}[{at}]", *(number_at(state.data, at, old.kind) for state in (old, new)))
-
-    def are_near(self, old, new):
-        if self.limit == 0 or old.kind != "Float":
-            return False
-        numbers = [struct.unpack(f"<{len(one.data) // 4}f", one.data) for one in (old, new)]
-        most = self.limit * max(map(abs, numbers[0]), default=0)
-        return all(abs(a - b) <= most for a, b in zip(*numbers))
 
     def compare_texts(self, name):
         lines = [[line for line in (run / name).read_text(encoding="utf-8").splitlines()

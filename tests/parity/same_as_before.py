@@ -3,13 +3,12 @@
 training.json equal in every field that OLD writes, exit codes equal. Times, rates, memory and the wording of messages
 are left out (compare_runs.NOT_COMPARED names every key); NEW may write further fields and files.
 
-    same_as_before.py OLD NEW [--only NAME …] [--keep] [--device cuda] [--limit SHARE]
+    same_as_before.py OLD NEW [--only NAME …] [--keep] [--device cuda]
 
 Both programs train in folders of the same shape on the same data, which OLD draws, one after the other. A run that a
 signal ends in its second epoch stops at some step: what is compared is the kept epoch, and the steps that both made.
-A change of how numbers are rounded says by how much they may differ: --limit. Exit 1: something differs. With --device
-cuda on the stand-in device (tests/gpu/fake), each program needs its module beside it, and the environment of
-tests/gpu/stand_in.py.
+Exit 1: something differs. With --device cuda on the stand-in device (tests/gpu/fake), each program needs its module beside it,
+and the environment of tests/gpu/stand_in.py.
 """
 import argparse
 import dataclasses
@@ -205,11 +204,11 @@ def require_as_meant(case, code, events, output):
         raise SystemExit(f"{case.name}: the signal came after {whole_epochs} epochs, not in the second: run it again")
 
 
-def compare_case(case, programs, folder, device, limit):
+def compare_case(case, programs, folder, device):
     """The comparison, and what the line of the case says of it."""
     runs = [folder / f"{case.name}-{which}" for which in ("old", "new")]
     outcomes = [run_case(case, program, run, device) for program, run in zip(programs, runs)]
-    comparison = Comparison(*runs, limit)
+    comparison = Comparison(*runs)
     if outcomes[0][0] != outcomes[1][0]:
         comparison.differ("exit code", "", outcomes[0][0], outcomes[1][0])
     events = comparison.compare_events("logs/metrics.jsonl", last_epoch_is_cut=case.stop_rank >= 0)
@@ -221,11 +220,11 @@ def compare_case(case, programs, folder, device, limit):
     return comparison, story
 
 
-def compare_all(cases, programs, folder, keep, device, limit):
+def compare_all(cases, programs, folder, keep, device):
     """How many cases failed."""
     num_failed = 0
     for case in cases:
-        comparison, story = compare_case(case, programs, folder, device, limit)
+        comparison, story = compare_case(case, programs, folder, device)
         for run in () if keep else (comparison.old, comparison.new):
             shutil.rmtree(run)
         differences = comparison.differences
@@ -245,8 +244,6 @@ def main():
     parser.add_argument("new", metavar="NEW", help="the program as it is")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help="cases: " + ", ".join(names))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="what they train on")
-    parser.add_argument("--limit", default=0, type=float, metavar="SHARE", help="numbers may differ by this share of themselves, weights of "
-                        "the largest of their tensor")
     parser.add_argument("--keep", action="store_true", help="keep the folders of the runs, and say where they are")
     arguments = parser.parse_args()
     programs = [shutil.which(str(pathlib.Path(program).resolve())) for program in (arguments.old, arguments.new)]
@@ -256,7 +253,7 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-same-")).resolve()
     try:
         prepare(programs[0], folder, cases)
-        num_failed = compare_all(cases, programs, folder, arguments.keep, arguments.device, arguments.limit)
+        num_failed = compare_all(cases, programs, folder, arguments.keep, arguments.device)
     finally:
         if arguments.keep:
             print(f"kept: {folder}")
