@@ -126,9 +126,9 @@ bool has_operators(In x, In weight) {
       weight.scalar_type() == at::kDouble
           ? type == at::kDouble
           : weight.scalar_type() == at::kFloat && (type == at::kFloat || type == at::kBFloat16);
-  return fits && operator_named("kiln::norm_apply")
-                     .hasComputedKernelForDispatchKey(x.is_cuda() ? c10::DispatchKey::CUDA
-                                                                  : c10::DispatchKey::CPU);
+  static const c10::OperatorHandle apply = operator_named("kiln::norm_apply");
+  return fits && apply.hasComputedKernelForDispatchKey(x.is_cuda() ? c10::DispatchKey::CUDA
+                                                                   : c10::DispatchKey::CPU);
 }
 
 at::Tensor dense(In maps) {

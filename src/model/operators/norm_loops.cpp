@@ -170,10 +170,13 @@ struct Grid {
   // Calls use(lane, channel) for the places of a row in vectors.
   template <typename Use>
   void each_lane(const Use& use) const {
-    for (Index number = 0, c = 0; number < width; ++number, c = c + 1 < channels ? c + 1 : 0) {
-      const Index place = number & (step - 1);
-      use(is_paired ? number - place + place % 2 * lanes + place / 2 : number, c);
-    }
+    for (Index begin = 0, first = 0; begin < width;
+         begin += step, first = (first + step) % channels)
+      for (Index i = 0; i < step; ++i) {
+        Index c = first + (!is_paired ? i : i < lanes ? 2 * i : 2 * (i - lanes) + 1);
+        while (c >= channels) c -= channels;
+        use(begin + i, c);
+      }
   }
 };
 
@@ -307,7 +310,8 @@ struct Work {
             .x = static_cast<const Number*>(x),
             .second = static_cast<const Number*>(second),
             .out = static_cast<Number*>(out)};
-    pass.mean = pass.factor = pass.bias = pass.slope = pass.offset = keep([](Index) { return 0; });
+    pass.mean = pass.factor = pass.bias = pass.slope = pass.offset =
+        kept.emplace_back(zeros<Real>(grid.width)).data();
   }
   Work(const NormMaps& maps, const NormChannels& of, const void* x, const void* second, void* out)
       : Work(maps, x, second, out) {
@@ -410,18 +414,20 @@ void mean_and_scale(const NormMaps& maps, const void* x, const NormStatistics& o
       lane[i] += (own < 0 ? 0 : own) + distance * distance * rows;
     });
     work.grid.each_lane([&](Index i, Index c) { square[c] += lane[i]; });
-    const auto move = [&](void* running, Index c, double to) {
-      if (running == nullptr) return;
-      Real& value = static_cast<Real*>(running)[c];
-      value = static_cast<Real>((1 - of.momentum) * double{value} + of.momentum * to);
+    const auto move = [&](void* running, const double* to) {
+      for (Index c = 0; c < maps.channels && running != nullptr; ++c) {
+        Real& value = static_cast<Real*>(running)[c];
+        value = static_cast<Real>((1 - of.momentum) * double{value} + of.momentum * to[c]);
+      }
     };
+    auto *const mean_out = static_cast<Real*>(of.mean), *const scale = static_cast<Real*>(of.scale);
     for (Index c = 0; c < maps.channels; ++c) {
-      static_cast<Real*>(of.mean)[c] = static_cast<Real>(mean[c]);
-      static_cast<Real*>(of.scale)[c] =
-          static_cast<Real>(1 / std::sqrt(square[c] / count + of.epsilon));
-      move(of.running_mean, c, mean[c]);
-      move(of.running_variance, c, square[c] / (count - 1));
+      mean_out[c] = static_cast<Real>(mean[c]);
+      scale[c] = static_cast<Real>(1 / std::sqrt(square[c] / count + of.epsilon));
+      square[c] /= count - 1;
     }
+    move(of.running_mean, mean);
+    move(of.running_variance, square);
   });
 }
 
