@@ -110,14 +110,14 @@ c10::OperatorHandle operator_named(const char* name) {
 // The operator of this name, of the CPU's function's type, for the device of its arguments.
 template <auto kFunction, typename... Arguments>
 auto call(const char* name, const Arguments&... arguments) {
-  static const auto found =
+  static const auto kFound =
       operator_named(name).typed<std::remove_pointer_t<decltype(kFunction)>>();
-  return found.call(arguments...);
+  return kFound.call(arguments...);
 }
 
 bool is_wanted() {
-  static const bool is_wanted = environment("KILN_FUSED_NORM") != "0";
-  return is_wanted;
+  static const bool kIsWanted = environment("KILN_FUSED_NORM") != "0";
+  return kIsWanted;
 }
 
 bool has_operators(In x, In weight) {
@@ -126,9 +126,9 @@ bool has_operators(In x, In weight) {
       weight.scalar_type() == at::kDouble
           ? type == at::kDouble
           : weight.scalar_type() == at::kFloat && (type == at::kFloat || type == at::kBFloat16);
-  static const c10::OperatorHandle apply = operator_named("kiln::norm_apply");
-  return fits && apply.hasComputedKernelForDispatchKey(x.is_cuda() ? c10::DispatchKey::CUDA
-                                                                   : c10::DispatchKey::CPU);
+  static const c10::OperatorHandle kApply = operator_named("kiln::norm_apply");
+  return fits && kApply.hasComputedKernelForDispatchKey(x.is_cuda() ? c10::DispatchKey::CUDA
+                                                                    : c10::DispatchKey::CPU);
 }
 
 at::Tensor dense(In maps) {
@@ -137,6 +137,10 @@ at::Tensor dense(In maps) {
 
 std::optional<at::Tensor> if_defined(In tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+double values_a_channel(In x) {
+  return static_cast<double>(x.size(0) * x.size(2) * x.size(3));
 }
 
 // Wraps them so that autograd can keep them until backward.
@@ -153,7 +157,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> shared_statistics(In x, const Nor
         call<&norm_statistics>("kiln::norm_statistics", x, std::nullopt, std::nullopt, 0., 0.);
     const at::Tensor wide = mean.to(at::kDouble),
                      squares = scale.to(at::kDouble).pow(-2) + wide.square();
-    const auto count = static_cast<double>(x.numel() / channels);
+    const auto count = values_a_channel(x);
     at::cat_out(sums, {wide * count, squares * count, at::full({1}, count, sums.options())});
   }
   of.ranks.sum(sums);
@@ -225,7 +229,7 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
 
  private:
   static at::Tensor means_of(torch::autograd::AutogradContext* context, In x, In sums, In count) {
-    if (!count.defined()) return sums / static_cast<double>(x.numel() / x.size(1));
+    if (!count.defined()) return sums / values_a_channel(x);
     const auto ranks =
         c10::static_intrusive_pointer_cast<KeptRanks>(context->saved_data["ranks"].toCapsule());
     at::Tensor all = sums.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);

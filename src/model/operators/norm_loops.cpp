@@ -145,10 +145,10 @@ std::vector<T> zeros(Index size) {
 }
 
 int lanes_for(const NormMaps& maps) {
-  static const bool has_avx2 = cpu_has("avx2") && cpu_has("fma"),
-                    has_avx512 = has_avx2 && cpu_has("avx512bw") && cpu_has("avx512dq") &&
+  static const bool kHasAvx2 = cpu_has("avx2") && cpu_has("fma"),
+                    kHasAvx512 = kHasAvx2 && cpu_has("avx512bw") && cpu_has("avx512dq") &&
                                  cpu_has("avx512vl");
-  return maps.type == MapType::kFloat64 ? 2 : has_avx512 ? 16 : has_avx2 ? 8 : 4;
+  return maps.type == MapType::kFloat64 ? 2 : kHasAvx512 ? 16 : kHasAvx2 ? 8 : 4;
 }
 
 // So many rows are joined to one that it is whole steps. Numbers of maps whose rows cannot all be
