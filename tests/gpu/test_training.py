@@ -1,10 +1,16 @@
 """Training with --device cuda on the stand-in device, beside --device cpu.
 
-Both compute with the CPU's kernels, so in float32 they write the same weights to the bit.
+Both compute with the CPU's kernels, so in float32 they write the same weights to the bit: with the CPU's operators for
+normalization, and with LibTorch's, which are a GPU's.
 """
 import json
+import os
+import unittest.mock
 
 from stand_in import GpuTest, main
+
+
+LIBTORCHS_NORMS = unittest.mock.patch.dict(os.environ, KILN_FUSED_NORM="0")
 
 
 class TrainingTest(GpuTest):
@@ -24,10 +30,15 @@ class TrainingTest(GpuTest):
         log = (self.folder / "logs-gpu/70_driver_log_0.txt").read_text()
         self.assertRegex(log, "device: +NVIDIA Stand-in GPU, compute capability 9.0, driver 580.65.06, CUDA 13.0")
 
+    @LIBTORCHS_NORMS
+    def test_one_rank_writes_the_weights_of_the_cpu_with_libtorchs_norms(self):
+        self.assert_as_on_the_cpu()
+
     def test_two_ranks_write_the_weights_of_the_cpu(self):
         self.assert_as_on_the_cpu(ranks=2)
 
     # Other operators than a CPU's. In the last step one rank has no image: its statistics count as nothing.
+    @LIBTORCHS_NORMS
     def test_synchronized_batch_norm_is_that_of_the_cpu(self):
         losses = []
         for device in ("cuda", "cpu"):  # at 32 pixels, norms over 14 numbers make a thousandth of rounding
