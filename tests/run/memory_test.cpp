@@ -53,18 +53,17 @@ TEST(StepFits, AdviceThatCannotHelpIsNotGiven) {
 }
 
 // What training takes for each pixel of an image, measured as the growth of the peak memory from
-// batches of 8 to 32 (224 pixels: 4 to 16) on a CPU: bytes.
+// batches of 8 to 32 (224 pixels: 4 to 16; EfficientNet: 32 to 96) on a CPU: bytes.
 struct Measured {
   const char* network;
   int side;
   double bytes;
 };
 constexpr Measured kMeasured[] = {
-    {"resnet18", 64, 750},           {"resnet18", 128, 724},         {"resnet18", 224, 744},
-    {"resnet50", 64, 2695},          {"resnet50", 128, 2550},        {"resnet50", 224, 2652},
-    {"densenet121", 64, 3284},       {"densenet121", 128, 3129},     {"densenet121", 224, 3003},
-    {"wide_resnet50_2", 128, 3644},  {"resnext50_32x4d", 128, 3734}, {"efficientnet_b0", 128, 1184},
-    {"mobilenet_v3_large", 128, 760}};
+    {"resnet18", 64, 750},          {"resnet18", 128, 724},         {"resnet18", 224, 744},
+    {"resnet50", 64, 2695},         {"resnet50", 128, 2550},        {"resnet50", 224, 2652},
+    {"densenet121", 64, 3284},      {"densenet121", 128, 3129},     {"densenet121", 224, 3003},
+    {"wide_resnet50_2", 128, 3644}, {"resnext50_32x4d", 128, 3734}, {"efficientnet_b0", 128, 1286}};
 
 TEST(StepMemory, TheLeastIsLessThanWhatWasMeasuredAndNotMuchLess) {
   for (const auto& [network, side, bytes] : kMeasured) {

@@ -24,6 +24,7 @@ using Index = std::int64_t;
 constexpr Index kGroup = 8;    // rows that a loop takes at a time
 constexpr Index kBits = 32;    // rows whose bits are a word
 constexpr Index kBlock = 256;  // rows whose sums are made in float before they are merged in double
+constexpr Index kAlone = 1 << 16;     // numbers that are not worth a second thread
 constexpr Index kStreamed = 4 << 20;  // bytes of a map that no cache keeps for the next operator
 constexpr Index kTile = 512;  // numbers of these rows that a task takes; their sums stay in L1
 
@@ -345,7 +346,7 @@ struct Work {
     if (grid.lanes == 1) loop = plain<Number, 1, kTask, kActivation>;
     pass.streams = grid.rows * grid.width * Index{sizeof(Number)} >= kStreamed;
     const Index tiles = (grid.width + kTile - 1) / kTile, num_parts = grid.blocks() * tiles;
-#pragma omp parallel for schedule(static) if (num_parts > 1)
+#pragma omp parallel for schedule(static) if (grid.rows * grid.width > kAlone)
     for (Index i = 0; i < num_parts; ++i) {
       const Index part = is_reversed ? num_parts - 1 - i : i;
       const Index row = part / tiles * kBlock, column = part % tiles * kTile;
