@@ -188,7 +188,8 @@ def check_losses(tool, name, precision, failures):
     """The largest difference of a step's loss, and the losses of the first and the last step."""
     autocast, limit = PRECISIONS[precision]
     steps = WARMUP_EPOCHS  # the rate of later ones depends on the number of steps
-    torch.manual_seed(18)
+    # Of ten seeds nine agree to 1e-6 with float64, as PyTorch does; with the tenth a ReLU's input is within rounding of zero.
+    torch.manual_seed(30)
     model = make_model(name).train()
     data = {"images": torch.randn(steps, BATCH, 3, SIZE, SIZE), "labels": torch.randint(1000, (steps, BATCH)),
             "schedule": torch.tensor([WARMUP_EPOCHS, PEAK], dtype=torch.float64)}
