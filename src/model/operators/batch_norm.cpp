@@ -115,8 +115,9 @@ auto call(const char* name, const Arguments&... arguments) {
   return kFound.call(arguments...);
 }
 
+// Without AVX-512 the loops are slower than LibTorch's.
 bool is_wanted() {
-  static const bool kIsWanted = environment("KILN_FUSED_NORM") != "0";
+  static const bool kIsWanted = environment("KILN_FUSED_NORM") != "0" && cpu_has("avx512bw");
   return kIsWanted;
 }
 

@@ -26,7 +26,7 @@ at::Tensor activated(at::Tensor x, Activation activation);
 // The activation of normalized x [N, C, H, W] plus `added`, which may be undefined; with it ReLU or
 // none. In x's type; statistics and sums are in the weight's. Differentiable in x, weight, bias and
 // `added`. Same bits with any number of threads. By LibTorch's own operators where the device has
-// none of ours, and with the environment's KILN_FUSED_NORM=0.
+// none of ours, on CPUs without AVX-512, and with the environment's KILN_FUSED_NORM=0.
 at::Tensor batch_norm(const at::Tensor& x, const NormParameters& of,
                       Activation activation = Activation::kNone, const at::Tensor& added = {});
 
