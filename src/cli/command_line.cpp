@@ -81,9 +81,8 @@ Invocation refuse_command(const std::string& name, Words words) {
     if (file == nullptr) file = find_removed("describe", "format", "bash");
     return refusal(text + ": " + std::string(file->instead) + ".");
   }
-  if (name == "watch")
-    return refusal(text +
-                   ": report.html in the --log-path loads itself again while a run goes on.");
+  if (const RemovedWord* row = find_removed(name, ""))
+    return refusal(text + ": " + std::string(row->instead) + ".");
   // `yolo classify train`: the last one is the command.
   while (words.size() > 1 && (words[0] == "yolo" || words[0] == "classify") &&
          (words[1] == "classify" || meant_command(words[1]) != nullptr))

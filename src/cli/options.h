@@ -149,7 +149,7 @@ std::string line_to_type(const CommandInfo& command, const std::vector<std::stri
 // The lists have commas between their items.
 struct RemovedWord {
   std::string_view commands;
-  std::string_view options;  // without dashes
+  std::string_view options;  // without dashes; empty: the commands were removed
   std::string_view value;    // that was removed, # for any number; empty: the options were
   std::string_view usual;    // of a removed option: the values with which a checkpoint resumes
   std::string_view instead;  // a clause
@@ -157,7 +157,8 @@ struct RemovedWord {
   std::string fate() const { return "was removed; " + std::string(instead); }
 };
 
-// The row of a removed option, or of one whose `value` was removed; nullptr: none.
+// The row of a removed option, of one whose `value` was removed, or without an option of a removed
+// command; nullptr: none.
 const RemovedWord* find_removed(std::string_view command, std::string_view option,
                                 std::string_view value = {});
 

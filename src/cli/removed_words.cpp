@@ -1,5 +1,5 @@
-// Options and values that earlier builds of 0.1 had. A command line, a --config file or a
-// checkpoint with one of them is answered with what became of it. The table goes with 0.2.
+// Commands, options and values that earlier builds of 0.1 had. A command line, a --config file or
+// a checkpoint with one of them is answered with what became of it. The table goes with 0.2.
 #include <algorithm>
 
 #include "base/text.h"
@@ -9,6 +9,7 @@ namespace kiln {
 namespace {
 
 constexpr RemovedWord kRemovedWords[] = {
+    {"watch", "", "", "", "report.html in the --log-path loads itself again while a run goes on"},
     {"inspect", "model-name,batch-size,epochs,device,precision,image-size", "", "",
      "`kiln train` forecasts its run after the first steps"},
     {"inspect", "augment,output-path,random-seed", "", "", "there is no page of augmented images"},
@@ -57,7 +58,8 @@ bool has_item(std::string_view list, std::string_view wanted) {
 const RemovedWord* find_removed(std::string_view command, std::string_view option,
                                 std::string_view value) {
   for (const RemovedWord& row : kRemovedWords)
-    if (has_item(row.commands, command) && has_item(row.options, option) &&
+    if (has_item(row.commands, command) &&
+        (row.options.empty() ? option.empty() : has_item(row.options, option)) &&
         (row.value.empty() || row.value == shape_of(value)))
       return &row;
   return nullptr;
