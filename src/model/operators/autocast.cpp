@@ -28,9 +28,9 @@ Autocast::~Autocast() {
   at::autocast::set_autocast_enabled(device_, was_enabled_);
 }
 
-c10::ScalarType Autocast::type_on(c10::DeviceType device) {
+c10::ScalarType Autocast::type_on(c10::DeviceType device, c10::ScalarType otherwise) {
   return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
-                                                   : c10::kFloat;
+                                                   : otherwise;
 }
 
 }  // namespace kiln

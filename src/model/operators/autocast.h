@@ -27,8 +27,8 @@ class Autocast {
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
-  // The type this thread currently computes in; kFloat if autocast is off.
-  static c10::ScalarType type_on(c10::DeviceType device);
+  // The type this thread currently computes in; `otherwise` if autocast is off.
+  static c10::ScalarType type_on(c10::DeviceType device, c10::ScalarType otherwise = c10::kFloat);
 
  private:
   const KeptCasts kept_casts_;  // until the end, or while another one exists

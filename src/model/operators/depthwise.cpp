@@ -82,17 +82,12 @@ TORCH_LIBRARY_FRAGMENT(kiln, library) {
       torch::dispatch(c10::DispatchKey::CPU, TORCH_FN(gradients_of)));
 }
 
-at::ScalarType computing_type(const at::Tensor& weight) {
-  const at::ScalarType autocast = Autocast::type_on(c10::kCPU);
-  return autocast == at::kFloat ? weight.scalar_type() : autocast;
-}
-
 class DepthwiseConvolution : public torch::autograd::Function<DepthwiseConvolution> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& images,
                             const at::Tensor& given, const OptionalTensor& bias,
                             std::int64_t stride) {
-    const at::ScalarType type = computing_type(given);
+    const at::ScalarType type = Autocast::type_on(c10::kCPU, given.scalar_type());
     const at::Tensor x = images.to(type).contiguous(kChannelsLast), weight = given.to(type);
     context->save_for_backward({x, weight});
     context->saved_data["stride"] = stride;
@@ -139,7 +134,8 @@ bool is_own_depthwise(const at::Tensor& x, const at::Tensor& weight, std::int64_
       weight.scalar_type() == at::kDouble || x.scalar_type() == at::kDouble ||
       (Autocast::type_on(c10::kCPU) == at::kFloat && x.scalar_type() != weight.scalar_type()))
     return false;
-  return own_gradients(weight.size(2), stride, computing_type(weight)) != 0;
+  return own_gradients(weight.size(2), stride,
+                       Autocast::type_on(c10::kCPU, weight.scalar_type())) != 0;
 }
 
 at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weight,

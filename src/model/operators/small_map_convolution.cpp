@@ -78,8 +78,7 @@ class SmallMapConvolution : public torch::autograd::Function<SmallMapConvolution
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& images,
                             const at::Tensor& weight, std::int64_t stride, std::int64_t padding) {
-    const c10::ScalarType autocast = Autocast::type_on(c10::kCPU);
-    const c10::ScalarType type = autocast == at::kFloat ? weight.scalar_type() : autocast;
+    const c10::ScalarType type = Autocast::type_on(c10::kCPU, weight.scalar_type());
     const Axes axes(images, weight, {stride, padding});
     const at::Tensor x = images.to(type).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor taps = axes.taps_of(weight).to(type);

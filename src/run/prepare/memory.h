@@ -23,9 +23,8 @@ struct StepSize {
 };
 
 // The least bytes that the images and feature maps of a step take: height x width x batch size x
-// (the image, and ImageModel::kept()). Peak memory of training on a CPU, batches of 8
-// against 32, was 1.13 (densenet121) to 1.70 (resnet18) times as much, at 64, 128 and 224 pixels
-// alike.
+// (the image, and ImageModel::kept()). Peak memory of training on a CPU, batches of 8 against 32,
+// was 1.13 (densenet121) to 1.70 (resnet18) times as much, at 64, 128 and 224 pixels alike.
 double least_step_bytes(const Kept& kept, const StepSize& step);
 
 // A step takes at most about this many times as much. For advice: what is said to fit should.

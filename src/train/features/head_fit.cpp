@@ -286,7 +286,7 @@ FeaturePass::FeaturePass(ImageModel& model, BatchLoader& loader, DeviceUploader&
       uploader_(uploader),
       precision_(precision),
       num_images_(num_images) {
-  model_.freeze(Freeze::kNone);  // for KeptCasts
+  model_.freeze(Freeze::kNone);
   model_.train(false);
 }
 

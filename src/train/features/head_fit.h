@@ -30,7 +30,8 @@ struct LabeledFeatures {
 // Computes the features of images with a frozen backbone, one batch per call. One thread.
 class FeaturePass {
  public:
-  // All references must outlive this object. Puts the model into eval mode. `num_images` is the
+  // All references must outlive this object. Puts the model into eval mode, and thaws it
+  // (Freeze::kNone), since the casts of frozen weights would not be kept. `num_images` is the
   // maximum number of images.
   FeaturePass(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader, Precision precision,
               std::int64_t num_images);
