@@ -274,11 +274,11 @@ void bench_classes(Stages& stage, int classes, const fs::path& folder) {
   stage("macro", [&] { return macro_scores(class_counts(predictions, classes)).recall; });
   stage.note("vote_bytes", 3.0 * 8 * classes);
   stage("evaluate_1000", [&] {
-    Evaluation evaluation(classes, 5, 20);
+    Evaluation evaluation(classes, 5);
     std::vector<float> row(classes, 1.0F / static_cast<float>(classes));
     for (int i = 0; i < kImages; ++i) {
       const std::int32_t top[] = {i % classes, 1, 2, 3, 4};
-      evaluation.add({i, i % classes, top, row});
+      evaluation.add({i % classes, top, row});
     }
     return macro_f1(evaluation.classes());
   });

@@ -21,8 +21,6 @@ namespace {
 constexpr std::size_t kMaxAnswerBytes = std::size_t{4} << 20;
 constexpr long kConnectSeconds = 5, kPatientConnectSeconds = 30;
 
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
 // The state shared by the callbacks of one call.
 struct Transfer {
   CURL* handle;
@@ -134,19 +132,6 @@ void set_limits(CURL* handle, const HttpCall& call) {
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, stall);
 }
 
-File set_upload(CURL* handle, const std::filesystem::path& path) {
-  std::error_code failure;
-  const auto size = std::filesystem::file_size(path, failure);
-  File file(failure ? nullptr : std::fopen(path.c_str(), "rbe"), std::fclose);
-  if (file == nullptr)
-    throw std::system_error(failure ? failure : std::error_code(errno, std::generic_category()),
-                            "'" + path.string() + "' cannot be read");
-  curl_easy_setopt(handle, CURLOPT_UPLOAD, 1L);
-  curl_easy_setopt(handle, CURLOPT_READDATA, file.get());
-  curl_easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(size));
-  return file;
-}
-
 bool may_pass(CURLcode code) {
   constexpr std::array kCodes = {CURLE_COULDNT_RESOLVE_PROXY,
                                  CURLE_COULDNT_RESOLVE_HOST,
@@ -230,16 +215,17 @@ HttpAnswer HttpClient::send(const HttpCall& call) {
   set_limits(handle_, call);
   const std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(
       curl_slist_append(nullptr, "Accept-Encoding: identity"), curl_slist_free_all);
-  if (headers != nullptr && call.method == HttpCall::Method::kPost)
-    curl_slist_append(headers.get(), "Content-Type: application/json");
+  if (headers != nullptr && call.method != HttpCall::Method::kGet)
+    curl_slist_append(headers.get(), call.method == HttpCall::Method::kPost
+                                         ? "Content-Type: application/json"
+                                         : "Content-Type: application/octet-stream");
   curl_easy_setopt(handle_, CURLOPT_HTTPHEADER, headers.get());
-  File file(nullptr, std::fclose);
-  if (call.method == HttpCall::Method::kPost) {
+  if (call.method != HttpCall::Method::kGet) {
     curl_easy_setopt(handle_, CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(call.json.size()));
-    curl_easy_setopt(handle_, CURLOPT_POSTFIELDS, call.json.c_str());
-  } else if (call.method == HttpCall::Method::kPut) {
-    file = set_upload(handle_, call.file);
+                     static_cast<curl_off_t>(call.body.size()));
+    curl_easy_setopt(handle_, CURLOPT_POSTFIELDS, call.body.data());
+    if (call.method == HttpCall::Method::kPut)
+      curl_easy_setopt(handle_, CURLOPT_CUSTOMREQUEST, "PUT");
   }
   const CURLcode code = curl_easy_perform(handle_);
   curl_easy_setopt(handle_, CURLOPT_ERRORBUFFER, nullptr);

@@ -27,8 +27,7 @@ struct HttpCall {
   enum class Method { kGet, kPost, kPut };
   Method method = Method::kGet;
   std::string url = {};
-  std::string json = {};            // body of kPost
-  std::filesystem::path file = {};  // body of kPut
+  std::string body = {};  // of kPost, JSON, and of kPut
   // Gets the body of a response with status 200 piece by piece, in place of HttpAnswer::body. Also
   // called without bytes, about once a second and at the end. An exception thrown here ends the
   // call and propagates from send().

@@ -129,6 +129,8 @@ void check_part(Given& given, ScoreConfig& config) {
         "--output-path scores.parquet.");
   if (!config.explain.empty())
     refuse("cannot be used with --explain, which chooses among all images: score without --part.");
+  if (!config.page.empty())
+    refuse("cannot be used with --page, which shows all images: score without --part.");
   if (config.files_from == "-")
     refuse("needs to know the number of images: give --files-from a file.");
   // "scores.csv" -> "scores.part-3-of-8.csv", so that no two parts write one file and their names
@@ -149,6 +151,7 @@ void check_score(Given& given, ScoreConfig& config) {
   if (config.data_paths.size() > 1 && given.has("files-from"))
     given.refuse("files-from", "and several paths of images are given: add them to the list.");
   given.keep_apart("explain", {"trained-model-path", "data-path", "output-path", "scored-dataset"});
+  given.keep_apart("page", {"trained-model-path", "output-path", "scored-dataset", "explain"});
   if (config.answer_at && config.min_confidence)
     given.refuse("answer-at", "and --min-confidence both set the threshold: give one.");
   if (config.answer_at && config.raw)
@@ -162,6 +165,8 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
   config.settings = given.settings();
   given.keep_apart("output-path", {"data-path", "trained-model-path"});
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
+  if (config.no_pictures && !config.explain.empty())
+    given.refuse("no-pictures", "leaves out what --explain draws: choose one of them.");
 }
 
 void check_export(Given& given, ExportConfig& config) {
@@ -324,7 +329,10 @@ CommandInfo audit_command() {
            "Images whose paths match with the same text (that of the first group, if there is one) "
            "stay in one fold, such as those of one person. Duplicates always do."),
        opt(&Config::top, "top", from(1, 10'000, "images"), kAnswers,
-           "Images per list on the page, the most doubtful first. The files list all."),
+           "Pictures per list on the page, the most doubtful first; at most 200. The files list "
+           "all."),
+       opt(&Config::no_pictures, "no-pictures", on_off(), kAnswers,
+           "Leave the pictures of images out of the page."),
        seed_row<Config>(kAnswers, "Seed for the folds."),
        within(&Config::prediction, prediction_rows()),
        within(&Config::prediction, within(&PredictionConfig::records, task_rows()))},
@@ -375,6 +383,10 @@ CommandInfo evaluate_command() {
        opt(&Config::explain, "explain", path("DIR"), kPaths,
            "Folder for heat maps of the mistakes on the page: what in the image led to the "
            "prediction. The page shows them too. With several models, each has a subfolder."),
+       opt(&Config::no_pictures, "no-pictures", on_off(), kPaths,
+           "Leave the pictures of images out of the pages and of TensorBoard."),
+       opt(&Config::mlflow_pictures, "mlflow-pictures", on_off(), kPaths,
+           "Send the page to MLflow with its pictures of images."),
        opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), {kAnswers, kParameter},
            "k of the top-k accuracy: an image is correct if its class is among this many most "
            "probable ones; at most all."),
@@ -406,6 +418,10 @@ CommandInfo score_command() {
        opt(&Config::explain, "explain", path("DIR"), kPaths,
            "Folder for heat maps of the images that the model is least sure of and of those it got "
            "wrong: what in the image led to the prediction."),
+       opt(&Config::page, "page", path("FILE"), kPaths,
+           "Page with the number of answers of each class and up to 200 images with theirs, such "
+           "as "
+           "answers.html."),
        opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
            kPaths,
            "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "

@@ -201,6 +201,8 @@ struct OutputConfig {
   std::string explain;             // folder for heat maps of mistakes; empty: none
   int print_freq = 10;             // steps
   bool no_hashes = false;          // do not record in the model which images it has seen
+  bool no_pictures = false;        // of images, on pages and elsewhere
+  bool mlflow_pictures = false;    // the page that MLflow gets has them
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
   std::string trace_path;          // output file; empty: no timeline of steps
   double price_per_hour = 0;       // all machines of the run together, in any currency; 0: unknown
@@ -303,6 +305,7 @@ struct ScoreConfig {
   std::optional<JobPart> part;
   std::string scored_dataset;  // empty: none
   std::string explain;         // folder for heat maps; empty: none
+  std::string page;            // file; empty: none
   int top_k = 0;               // 0: auto
   bool all_classes = false;
   bool raw = false;  // no temperature
@@ -334,6 +337,7 @@ struct EvaluateConfig {
   std::vector<std::string> trained_model_paths;
   std::string data_path, output_path;
   std::string explain;  // folder for heat maps; empty: none
+  bool no_pictures = false, mlflow_pictures = false;
   int top_k = 5;
   PredictionConfig prediction;
   Settings settings;
@@ -355,7 +359,8 @@ struct AuditConfig {
   int image_size = 0;    // 0: the trained model's, or else 224
   std::string group_by;  // a regular expression; empty: none
   int folds = 5;
-  int top = 200;  // thumbnails per list
+  int top = 200;  // pictures per list
+  bool no_pictures = false;
   std::int64_t random_seed = 1;
   PredictionConfig prediction;
   Settings settings;

@@ -276,6 +276,8 @@ void check_paths(Given& given, const TrainConfig& config) {
     outputs = {"trained-model-path", "checkpoint-path"};
   }
   given.keep_apart("trace", kInputFiles);
+  if (output.no_pictures && !output.explain.empty())
+    given.refuse("no-pictures", "leaves out what --explain draws: choose one of them.");
   // The folder of --explain may be inside the log folder.
   if (lies_inside(logs, output.explain))
     given.refuse("explain",

@@ -184,6 +184,11 @@ Rows<TrainConfig> machine_rows() {
              {opt(&OutputConfig::no_hashes, "no-hashes", on_off(), {kReporting, kFree},
                   "Leave seen_images.bin out of the model: the hashes of its training and "
                   "validation images, which reveal whether it has seen an image."),
+              opt(&OutputConfig::no_pictures, "no-pictures", on_off(), {kReporting, kFree},
+                  "Leave the pictures of images out of report.html and TensorBoard, and write no "
+                  "other file with pictures."),
+              opt(&OutputConfig::mlflow_pictures, "mlflow-pictures", on_off(), {kReporting, kFree},
+                  "Send report.html to MLflow with its pictures of images."),
               opt(&OutputConfig::log_path, "log-path", path("DIR"),
                   {kReporting, kFree, kForOneRun, kMayDiffer, kFirst},
                   "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, tensorboard) "

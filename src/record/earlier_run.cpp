@@ -31,6 +31,7 @@ constexpr LogFiles kLogFiles[] = {{"", "70_driver_log_", ".txt", true},
                                   {"", "epochs", ".csv"},
                                   {"", "repeat", ".yaml"},
                                   {"", "report", ".html"},
+                                  {"", "pictures", ".bin"},
                                   {"module_statistics", "error_info", ".json"},
                                   {"tensorboard", "events.out.tfevents.", ".kiln"}};
 

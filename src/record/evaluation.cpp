@@ -3,25 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "record/run_json.h"
 
 namespace kiln {
-namespace {
 
-// Orders more confident images first, and equally confident ones by index.
-bool is_worse(const WrongImage& a, const WrongImage& b) {
-  return std::tuple(-a.confidence, a.image) < std::tuple(-b.confidence, b.image);
-}
-
-}  // namespace
-
-Evaluation::Evaluation(int num_classes, int k, std::size_t most_wrong)
+Evaluation::Evaluation(int num_classes, int k)
     : k_(std::min(k, num_classes)),
-      most_wrong_(most_wrong),
       classes_(static_cast<std::size_t>(num_classes)),
       confusion_(empty_matrix(num_classes)),
       answers_(empty_answer_bins()),
@@ -58,18 +48,6 @@ void Evaluation::add(const PredictedImage& image) {
   calibration.images += 1;
   calibration.right += is_right ? 1 : 0;
   calibration.confidence_sum += confidence;
-  if (is_right) return;
-  wrong_.push_back({image.image, image.truth, image.top.front(), confidence});
-  std::push_heap(wrong_.begin(), wrong_.end(), is_worse);
-  if (wrong_.size() <= most_wrong_) return;
-  std::pop_heap(wrong_.begin(), wrong_.end(), is_worse);
-  wrong_.pop_back();
-}
-
-std::vector<WrongImage> Evaluation::most_confidently_wrong() const {
-  std::vector<WrongImage> sorted = wrong_;
-  std::sort(sorted.begin(), sorted.end(), is_worse);
-  return sorted;
 }
 
 double macro_recall(std::span<const ClassScore> classes) {
@@ -209,6 +187,20 @@ Json metrics_json(const EvaluatedModel& model) {
           {"temperature", model.calibration.temperature}};
 }
 
+// The surest mistakes, which come first in the gallery.
+Json most_wrong_json(const EvaluatedModel& model) {
+  constexpr std::size_t kMost = 24;
+  Json list = Json::array();
+  for (const PictureList& gallery : model.details.pictures)
+    for (const JudgedImage& image : gallery.images)
+      if (image.truth != image.guess && list.size() < kMost)
+        list.push_back({{"path", image.file},
+                        {"true_label", class_of(model, image.truth)},
+                        {"label", class_of(model, image.guess)},
+                        {"confidence", image.confidence}});
+  return list;
+}
+
 Json model_json(const EvaluatedModel& model) {
   Json json = {{"path", model.path},
                {"network", model.network},
@@ -228,12 +220,7 @@ Json model_json(const EvaluatedModel& model) {
   json["classes"] = classes_json(model);
   if (!model.has_several_labels()) {
     json["confusion"] = as_json(model.figures.confusion());
-    json["most_wrong"] = list_json(model.most_wrong, [&](const JudgedImage& image) -> Json {
-      return {{"path", image.file},
-              {"true_label", class_of(model, image.truth)},
-              {"label", class_of(model, image.guess)},
-              {"confidence", image.confidence}};
-    });
+    json["most_wrong"] = most_wrong_json(model);
   }
   json["faults"] = list_json(model.faults, fault_json);
   return json;

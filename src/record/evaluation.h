@@ -17,16 +17,9 @@ namespace kiln {
 
 // A model's prediction for one image.
 struct PredictedImage {
-  std::int64_t image = 0;  // identifies the image: its index in the dataset
   int truth = 0;
   std::span<const std::int32_t> top;     // the most probable classes, the prediction first
   std::span<const float> probabilities;  // of all classes, by class id
-};
-
-struct WrongImage {
-  std::int64_t image = 0;
-  int truth = 0, guess = 0;
-  double confidence = 0;
 };
 
 // The images whose confidence lies in one interval. Both means are NaN without images.
@@ -44,8 +37,8 @@ class Evaluation {
   static constexpr int kNumCalibrationBins = 15;
 
   // An image is right in top-k if its class is among the first `k` of `top`; k is limited to the
-  // number of classes. Keeps at most `most_wrong` wrong images.
-  Evaluation(int num_classes, int k, std::size_t most_wrong);
+  // number of classes.
+  Evaluation(int num_classes, int k);
 
   // Throws InternalError if a class is out of range or `top` or `probabilities` is too short.
   void add(const PredictedImage& image);
@@ -59,20 +52,17 @@ class Evaluation {
   const std::vector<ClassScore>& classes() const { return classes_; }  // by label
   const ConfusionMatrix& confusion() const { return confusion_; }      // as in training
   const std::vector<AnswerBin>& answers() const { return answers_; }   // empty_answer_bins()
-  std::vector<WrongImage> most_confidently_wrong() const;  // ties in order of the images
   const std::array<CalibrationBin, kNumCalibrationBins>& calibration() const {
     return calibration_;
   }
 
  private:
   int k_;
-  std::size_t most_wrong_;
   Totals totals_;
   std::vector<ClassScore> classes_;
   ConfusionMatrix confusion_;
   std::vector<AnswerBin> answers_;
   std::array<CalibrationBin, kNumCalibrationBins> calibration_;
-  std::vector<WrongImage> wrong_;  // a heap, the least confident first
 };
 
 // Unweighted mean over the classes that have images; NaN if there are none. Also known as balanced
@@ -154,21 +144,18 @@ struct EvaluatedModel {
   DataRecord data;               // the model's classes and image size
   Evaluation figures;            // with calibrated confidences
   Calibration calibration = {};  // the model's temperature; answers on the evaluated images
-  std::vector<JudgedImage> most_wrong = {};
-  // For each of those, where in the image the model saw its answer; empty if not requested.
-  std::vector<Thumbnail> heat_maps = {};
-  long long num_unlabeled = 0;              // images without a label; skipped
-  long long num_unknown = 0;                // images of classes that the model lacks; skipped
+  long long num_unlabeled = 0;   // images without a label; skipped
+  long long num_unknown = 0;     // images of classes that the model lacks; skipped
   std::vector<std::string> unknown_labels;  // the labels of those
   std::optional<SeenCounts> seen;           // empty: the model does not store what it has seen
   std::vector<ImageFaultRecord> faults;     // of bad and damaged images
   long long num_bad = 0;                    // bad images, which are skipped
   std::vector<std::string> doubts = {};     // reasons not to trust the labels of the images
+  ValidationDetails details = {};           // the confusion matrix, tables and galleries
   // Of several labels an image, whose `figures` have no images. By class id; empty: one label.
   std::vector<ClassScore> label_scores = {};
   std::vector<double> thresholds = {};
-  ValidationDetails details = {};  // their figures, tables and pictures
-  long long num_labeled = 0;       // their images
+  long long num_labeled = 0;  // their images
 
   bool has_several_labels() const { return !label_scores.empty(); }
   long long num_images() const {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "record/picture_file.h"
 #include "record/run_json.h"
 #include "record/run_summary.h"
 
@@ -147,6 +148,7 @@ class RunFile : public RunSink {
   std::string_view name() const override { return kRunFileName; }
 
   void start(const RunStart& start) override {
+    started_ = start.time;
     replaces_ = holds_other_run(path_, start.time);
     file_.emplace(own_path());
     remove_next();
@@ -154,6 +156,7 @@ class RunFile : public RunSink {
   }
   // Replaces the old record only once the new one, cut back to the checkpoint, is complete.
   void resume(const RunRecord& so_far) override {
+    started_ = so_far.start.time;
     replaces_ = so_far.epochs.empty() && holds_other_run(path_, so_far.start.time);
     if (!so_far.steps.empty()) last_step_ = so_far.steps.back();
     write_file_durably(own_path(), so_far.text);
@@ -171,6 +174,8 @@ class RunFile : public RunSink {
     file_->append(run_line(epoch, details));
     if (replaces_) std::filesystem::rename(next_record(path_), path_);
     replaces_ = false;
+    if (details != nullptr)
+      write_file_durably(path_.parent_path() / kPicturesName, picture_file(started_, *details));
   }
   void end(const RunRecord& run) override { file_->append(run_line(run.end)); }
 
@@ -182,6 +187,7 @@ class RunFile : public RunSink {
   }
 
   const std::filesystem::path path_;
+  double started_ = 0;
   std::optional<StepRecord> last_step_;
   bool replaces_ = false;  // will replace an earlier run's record after the first epoch
   std::optional<AppendedFile> file_;

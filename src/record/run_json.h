@@ -147,10 +147,11 @@ KILN_FIELDS(RunEnd, time, status, failure, stopped_early, saved_epoch, model_pat
             validation_fingerprint, automatic, image_faults, start_to_first_step_seconds,
             total_seconds, peak_memory_bytes, peak_device_bytes)
 
-// For the ranks; JSON has it as base64.
 KILN_FIELDS(Thumbnail, height, width, jpeg)
 
-KILN_FIELDS(JudgedImage, file, truth, guess, confidence, thumbnail)
+KILN_FIELDS(ClassShare, label, share)
+
+KILN_FIELDS(JudgedImage, file, truth, guess, confidence, best, thumbnail, heat_map)
 
 KILN_FIELDS(ResultTable, id, heading, lead, caption, columns, rows, curves)
 
@@ -162,8 +163,7 @@ KILN_FIELDS(Calibration, temperature, answers, labels, out_of_fold)
 
 KILN_FIELDS(OutOfFoldRecord, folds, is_validation, totals)
 
-KILN_FIELDS(ValidationDetails, epoch, confusion, calibration, figures, tables, pictures, verdict,
-            out_of_fold, most_wrong, doubtful, samples)
+KILN_FIELDS(ValidationDetails, epoch, confusion, calibration, figures, tables, verdict, out_of_fold)
 
 template <typename T>
 concept HasFields = requires(T& record) {
@@ -176,8 +176,8 @@ bool says_nothing(const T& member) {
   if constexpr (std::same_as<T, TaskWords>) return member == TaskWords();
   if constexpr (std::same_as<T, TaskVerdict>) return member.text.empty();
   if constexpr (std::same_as<T, std::vector<Figure>> || std::same_as<T, std::vector<ResultTable>> ||
-                std::same_as<T, std::vector<PictureList>> ||
-                std::same_as<T, std::vector<LabelCalibration>>)
+                std::same_as<T, std::vector<LabelCalibration>> ||
+                std::same_as<T, std::vector<ClassShare>>)
     return member.empty();
   return false;
 }
@@ -215,14 +215,14 @@ inline void from_json(const Json& json, RunStatus& status) {
   status = value_named<RunStatus>(kStatusNames, json.get<std::string>()).value_or(status);
 }
 
+// Without the file itself, of which JSON has the size.
 inline Json as_json(const Thumbnail& thumbnail) {
   return {
-      {"height", thumbnail.height}, {"width", thumbnail.width}, {"jpeg", base64(thumbnail.jpeg)}};
+      {"height", thumbnail.height}, {"width", thumbnail.width}, {"bytes", thumbnail.jpeg.size()}};
 }
 inline void from_json(const Json& json, Thumbnail& thumbnail) {
   from_json(json.at("height"), thumbnail.height);
   from_json(json.at("width"), thumbnail.width);
-  thumbnail.jpeg = from_base64(json.at("jpeg").get<std::string>());
 }
 
 inline Json as_json(const AnswerBin& bin) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "record/picture_file.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
 
@@ -61,11 +62,12 @@ void RunReporter::start(RunStart start) {
   add_warnings();
 }
 
-void RunReporter::resume(RunStart start, const std::string& record_text,
-                         Interruption interruption) {
+void RunReporter::resume(RunStart start, const std::string& record_text, Interruption interruption,
+                         const std::filesystem::path& pictures) {
   if (!record_text.ends_with('\n'))
     throw Error(ErrorCode::kInvalidDataset, "The run record is truncated.");
   run_ = parse_run(record_text);
+  if (const std::string fault = read_pictures(pictures, &run_); !fault.empty()) log_.warning(fault);
   start.time = run_.start.time;
   run_.start = std::move(start);
   run_.text = resumed_text(run_.start, record_text, interruption);

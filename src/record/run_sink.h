@@ -65,8 +65,10 @@ class RunReporter {
   void start(RunStart start);
   // Instead of start() for a run that resumes. `record_text` is what record_text() returned for the
   // checkpoint. The run keeps the time of its first start, and does not repeat recorded warnings.
-  // Throws Error kInvalidDataset, before any sink is called, if the text is not such a record.
-  void resume(RunStart start, const std::string& record_text, Interruption interruption);
+  // The pictures of its best epoch are read from `pictures`. Throws Error kInvalidDataset, before
+  // any sink is called, if the text is not such a record.
+  void resume(RunStart start, const std::string& record_text, Interruption interruption,
+              const std::filesystem::path& pictures = {});
   void planned(const PlannedLength& length);
   void step(const StepRecord& step);
   void progress(const StepRecord& timing);

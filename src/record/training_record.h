@@ -241,13 +241,21 @@ struct Thumbnail {
   std::string jpeg;  // file contents; empty: none
 };
 
-// A validation image and the model's prediction.
+// A class, as an index, and its probability.
+struct ClassShare {
+  int label = 0;
+  double share = 0;
+};
+
+// An image and the model's prediction.
 struct JudgedImage {
-  std::string file;       // as named in the dataset
-  int truth = 0;          // index into the classes
-  int guess = 0;          // the predicted class
-  double confidence = 0;  // softmax of the guess, 0 to 1
-  Thumbnail thumbnail;
+  std::string file;                   // as named in the dataset
+  int truth = 0;                      // index into the classes
+  int guess = 0;                      // the predicted class
+  double confidence = 0;              // softmax of the guess, 0 to 1
+  std::vector<ClassShare> best = {};  // the most probable classes, `guess` first; may be unknown
+  Thumbnail thumbnail = {};
+  Thumbnail heat_map = {};  // where in the image the model saw its answer
 };
 
 // A section with a table of plain texts, the first of each row its heading. `curves`: of each row,
@@ -265,10 +273,11 @@ struct TaskVerdict {
   bool has_learned = false;
 };
 
-// A section with images of which the class `guess` was, say, "missed".
+// A gallery of images. `word`: what the class `guess` of each was, say, "missed"; empty: the
+// answer.
 struct PictureList {
   std::string id, heading, lead, word;
-  std::vector<JudgedImage> images;
+  std::vector<JudgedImage> images = {};
 };
 
 // Out-of-fold predictions: each fold is predicted by a model that was not trained on it.
@@ -287,12 +296,9 @@ struct ValidationDetails {
   // What the task has to tell beside these, as it is to be shown.
   std::vector<Figure> figures = {};
   std::vector<ResultTable> tables = {};
-  std::vector<PictureList> pictures = {};
   TaskVerdict verdict = {};
-  std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
-  // Images with out-of-fold predictions whose labels are probably wrong, most doubtful first.
-  std::vector<JudgedImage> doubtful;
-  std::vector<JudgedImage> samples;  // evenly spaced over the validation set, correct or not
+  // Not in the record, but in a file of their own (picture_file.h).
+  std::vector<PictureList> pictures = {};
 };
 
 // What --auto compared on the validation images, and what it kept.

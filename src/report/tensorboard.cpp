@@ -98,6 +98,7 @@ std::string scalars_event(const std::vector<Metric>& metrics, double time, long 
 // Class names are only in the descriptions, because tags must stay the same across epochs.
 std::string pictures_event(const ValidationDetails& details,
                            const std::vector<std::string>& classes, double time, long long step) {
+  constexpr std::size_t kMostPictures = 24;  // of a gallery
   ProtoMessage summary;
   const auto add = [&](const std::string& tag, const std::string& description,
                        const ProtoMessage& picture) {
@@ -111,22 +112,18 @@ std::string pictures_event(const ValidationDetails& details,
   const auto name = [&](int id) { return for_people(classes.at(id)); };
   const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images,
                            const auto& verdict) {
-    for (std::size_t i = 0; i < images.size(); ++i)
+    for (std::size_t i = 0; i < std::min(images.size(), kMostPictures); ++i)
       if (const Thumbnail& thumbnail = images[i].thumbnail; !thumbnail.jpeg.empty())
         add(group + "/" + std::to_string(i + 1),
             verdict(images[i]) + formatted(" (%.1f %%): ", 100 * images[i].confidence) +
                 for_people(images[i].file),
             image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
   };
-  const auto prediction = [&](const JudgedImage& judged) {
-    return name(judged.truth) + ", predicted as " + name(judged.guess);
-  };
-  add_all("Most confidently wrong", details.most_wrong, prediction);
   for (const PictureList& list : details.pictures)
     add_all(list.heading, list.images, [&](const JudgedImage& judged) {
-      return name(judged.guess) + " " + list.word;  // "cat missed"
+      return list.word.empty() ? name(judged.truth) + ", predicted as " + name(judged.guess)
+                               : name(judged.guess) + " " + list.word;  // "cat missed"
     });
-  add_all("Samples", details.samples, prediction);
   return values_event(summary, time, step);
 }
 

@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <utility>
 
-#include "predict/explanations.h"
+#include "predict/shown_answers.h"
 #include "record/run_json.h"
 #include "run/prepare/class_counts.h"
 
 namespace kiln {
 namespace {
-
-constexpr std::size_t kMostWrong = 16;
-constexpr std::size_t kSamples = 8;
 
 ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predictions,
                               std::size_t num_classes) {
@@ -28,66 +24,29 @@ ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predi
   return matrix;
 }
 
-std::vector<Prediction> most_confidently_wrong(std::vector<Prediction> predictions) {
-  std::erase_if(predictions, [](const Prediction& prediction) {
-    return prediction.predicted == prediction.label;
-  });
-  const std::size_t count = std::min(kMostWrong, predictions.size());
-  std::partial_sort(predictions.begin(), predictions.begin() + static_cast<std::ptrdiff_t>(count),
-                    predictions.end(), [](const Prediction& a, const Prediction& b) {
-                      return std::pair(-a.confidence, a.sample) <
-                             std::pair(-b.confidence, b.sample);
-                    });
-  predictions.resize(count);
-  return predictions;
-}
-
-// A collective. Each rank rereads its own images.
-std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predictions,
-                              const Dataset& valid, const TransformSpec& pixels) {
-  std::vector<JudgedImage> mine;
-  for (const Prediction& prediction : predictions)
-    mine.push_back({std::string(valid.samples.file_name(prediction.sample)), prediction.label,
-                    prediction.predicted, prediction.confidence,
-                    thumbnail_of(valid, prediction.sample, pixels)});
-  return concatenated(world.gather_on_rank_0(mine));
-}
-
-// Those of this rank's answers that can be among the most confident of all ranks. A collective.
-std::vector<Prediction> most_of_all(World& world, std::vector<Prediction> mine) {
-  std::vector<float> confidences;
-  for (const Prediction& answer : mine) confidences.push_back(answer.confidence);
-  std::vector<float> all = concatenated(world.gather(confidences));
-  if (all.size() <= kMostWrong) return mine;
-  std::ranges::nth_element(all, all.begin() + (kMostWrong - 1), std::greater<>());
-  std::erase_if(mine, [least = all[kMostWrong - 1]](const Prediction& answer) {
-    return answer.confidence < least;
-  });
-  return mine;
-}
-
-// The details of a validation pass; complete on rank 0 only.
-ValidationDetails judge(World& world, const std::vector<Prediction>& predictions,
-                        const Dataset& valid, const TransformSpec& pixels) {
-  ValidationDetails details;
-  details.confusion = sum_confusion(world, predictions, valid.classes.size());
-  details.most_wrong =
-      show(world, most_of_all(world, most_confidently_wrong(predictions)), valid, pixels);
-  std::stable_sort(
-      details.most_wrong.begin(), details.most_wrong.end(),
-      [](const JudgedImage& a, const JudgedImage& b) { return a.confidence > b.confidence; });
-  if (details.most_wrong.size() > kMostWrong) details.most_wrong.resize(kMostWrong);
-  const auto ranks = static_cast<std::size_t>(world.size());
-  const std::size_t share = static_cast<std::size_t>(world.rank()) < kSamples
-                                ? std::max<std::size_t>(1, kSamples / ranks)
-                                : 0;
-  const std::size_t count = std::min(share, predictions.size());
-  std::vector<Prediction> samples;  // spread evenly
-  for (std::size_t i = 0; i < count; ++i)
-    samples.push_back(predictions[i * predictions.size() / count]);
-  details.samples = show(world, samples, valid, pixels);
-  if (details.samples.size() > kSamples) details.samples.resize(kSamples);
-  return details;
+// Those of the answers of all ranks that a page shows, on rank 0; elsewhere none. A collective, in
+// which each rank reads its own images again.
+std::vector<JudgedImage> shown_images(const Job& job, const std::vector<Prediction>& predictions) {
+  std::vector<Prediction> mine;
+  for (const std::size_t i : answers_to_show(predictions)) mine.push_back(predictions[i]);
+  const std::vector<std::vector<Prediction>> parts = job.world.gather(mine);
+  std::vector<std::size_t> owners;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+    owners.insert(owners.end(), parts[rank].size(), rank);
+  const std::vector<Prediction> all = concatenated(parts);
+  const std::vector<std::size_t> order = answers_to_show(all);
+  std::vector<JudgedImage> read;
+  for (std::size_t k = 0; k < order.size(); ++k)
+    if (owners[order[k]] == static_cast<std::size_t>(job.world.rank()))
+      read.push_back(judged_image(job.sources.valid, all[order[k]], job.plan.pixels.valid,
+                                  !job.config.output.no_pictures && k < kMostDrawn));
+  std::vector<std::vector<JudgedImage>> gathered = job.world.gather_on_rank_0(read);
+  if (!job.world.leads()) return {};
+  std::vector<JudgedImage> images;
+  std::vector<std::size_t> taken(gathered.size());
+  for (const std::size_t i : order)
+    images.push_back(std::move(gathered[owners[i]][taken[owners[i]]++]));
+  return images;
 }
 
 class JudgeOfOneLabel final : public Judge {
@@ -118,9 +77,10 @@ class JudgeOfOneLabel final : public Judge {
                             const HostLogits& logits) const override {
     Calibration calibration;
     job.world.agree([&] { calibration = calibrate(job.world, logits); });
-    ValidationDetails details =
-        judge(job.world, predictions, job.sources.valid, job.plan.pixels.valid);
+    ValidationDetails details;
+    details.confusion = sum_confusion(job.world, predictions, job.sources.num_classes());
     details.calibration = std::move(calibration);
+    details.pictures.push_back(gallery_of(shown_images(job, predictions), /*is_calibrated=*/false));
     return details;
   }
 };

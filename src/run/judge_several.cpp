@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "predict/explanations.h"
+#include "predict/shown_answers.h"
 #include "record/label_scores.h"
 #include "run/judge.h"
 
@@ -114,8 +114,12 @@ class JudgeOfSeveralLabels final : public Judge {
       calibration.labels.push_back(calibrated(ranked_answers(answers, c)));
     const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
       const std::uint32_t sample = samples[mistake.image];
-      return {std::string(valid.samples.file_name(sample)), mistake.label, mistake.label,
-              mistake.confidence, thumbnail_of(valid, sample, job.plan.pixels.valid)};
+      return judged_image(valid,
+                          {.sample = sample,
+                           .label = mistake.label,
+                           .predicted = mistake.label,
+                           .confidence = static_cast<float>(mistake.confidence)},
+                          job.plan.pixels.valid, !job.config.output.no_pictures);
     };
     return label_results(answers, calibration, valid.classes, show).details;
   }

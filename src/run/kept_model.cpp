@@ -61,11 +61,18 @@ void write_model(const OutputFolder& folder, const std::string& log_path,
                : " The model is kept in " + quoted_path(place) + ": copy it to where it belongs."));
 }
 
-// Looks images up by file name: in a resumed run, the record is all that is left of the mistakes,
-// and it has only names.
-std::vector<Prediction> answers_of(const Job& job, const std::vector<JudgedImage>& wrong) {
+// The surest mistakes. Looks images up by file name: in a resumed run, the galleries are all that
+// is left of the mistakes, and they have only names.
+std::vector<Prediction> mistakes_of(const Job& job, const ValidationDetails& details) {
+  constexpr std::size_t kMost = 16;
   const SampleTable& samples = job.sources.valid.samples;
   const auto num_classes = static_cast<int>(job.sources.num_classes());
+  std::vector<JudgedImage> wrong;
+  for (const PictureList& gallery : details.pictures)
+    if (gallery.word.empty())
+      std::ranges::copy_if(gallery.images, std::back_inserter(wrong),
+                           [](const JudgedImage& image) { return image.truth != image.guess; });
+  wrong.resize(std::min(wrong.size(), kMost));
   std::vector<Prediction> answers;
   for (const JudgedImage& image : wrong) {
     std::size_t i = 0;
@@ -84,12 +91,12 @@ std::vector<Prediction> answers_of(const Job& job, const std::vector<JudgedImage
 // on rank 0 once the model directory, from which the model is read, is written. Only warns about
 // images that are in another host's shard, and about failures, since the model is complete without
 // the pictures.
-void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
+void explain_mistakes(Run& run) {
   const OutputConfig& output = run.config.output;
   try {
     Predictor model(output.trained_model_path, torch_device(run.machine.device),
                     run.plan.precision.precision);
-    const std::vector<Prediction> answers = answers_of(run, wrong);
+    const std::vector<Prediction> answers = mistakes_of(run, run.log.details());
     const Explained explained = run.explanations->add(model, run.plan.pixels.valid,
                                                       run.sources.valid, answers, run.console);
     run.explanations->commit();
@@ -166,7 +173,7 @@ void save(Run& run) {
   run.predecessor.keep_model(run.console);
   write_model(*run.model_folder, run.config.output.log_path, files);
   remove_temporary_checkpoints(run);
-  if (run.explanations) explain_mistakes(run, run.log.most_wrong());
+  if (run.explanations) explain_mistakes(run);
   run.log.saved();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "record/picture_file.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
 #include "report/console.h"
@@ -37,7 +38,7 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
   if (const std::optional<MlflowSettings> settings = mlflow_settings_of_environment())
     reporter.add([&] {
       return std::make_unique<MlflowSink>(*settings, std::vector{folder / kReportName},
-                                          reporter.log());
+                                          config.mlflow_pictures, reporter.log());
     });
 }
 
@@ -68,11 +69,10 @@ void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings,
                     .checkpoint_time = from.checkpoint_time,
                     .num_ranks = start.num_ranks,
                     .host = start.host};
-  if (leads_)
-    add_lost_work(find_record(std::filesystem::path(config_.log_path) / kRunFileName, first_start),
-                  &stop);
+  const std::filesystem::path logs = config_.log_path;
+  if (leads_) add_lost_work(find_record(logs / kRunFileName, first_start), &stop);
   add_sinks(warnings);
-  reporter_.resume(std::move(start), from.record, stop);
+  reporter_.resume(std::move(start), from.record, stop, logs / kPicturesName);
   const RunEnd& so_far = reporter_.run().end;
   end_.saved_epoch = so_far.saved_epoch;
   end_.start_to_first_step_seconds = so_far.start_to_first_step_seconds;

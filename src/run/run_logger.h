@@ -92,8 +92,8 @@ class RunLogger {
   void planned(PlannedLength length);
   // Call for each printed step; the sums must be over all ranks.
   void step(StepRecord record);
-  // The most confident mistakes of the kept epoch. On rank 0.
-  const std::vector<JudgedImage>& most_wrong() const { return reporter_.run().details.most_wrong; }
+  // Of the kept epoch, on rank 0.
+  const ValidationDetails& details() const { return reporter_.run().details; }
   // Call before the first step of an epoch and after its last: the GPU's load is that between them.
   void steps_begin() { gpu_meter_.take_average(); }
   void steps_end() { load_ = gpu_meter_.take_average(); }

@@ -180,10 +180,10 @@ bool Evaluator::step() {
   const at::Tensor logits = forward(model_, batch.images, precision_);
   metrics_.add(logits, batch.labels, reported_loss(logits, batch.labels, task_), steps_, task_);
   for (std::size_t i = 0; i < host->labels.size(); ++i)
-    predictions_.push_back({host->samples[i], static_cast<std::int32_t>(host->labels[i]), 0, 0});
-  const auto [confidence, predicted] = task_.answers(logits);
-  confidences_.push_back(confidence);
-  predicted_.push_back(predicted.to(at::kInt));
+    predictions_.push_back({host->samples[i], static_cast<std::int32_t>(host->labels[i])});
+  Answers answers = task_.answers(logits);
+  shares_.push_back(std::move(answers.shares));
+  classes_.push_back(std::move(answers.classes));
   std::vector<std::int64_t> rows;  // in the calibration sample
   for (std::size_t i = 0; i < host->labels.size(); ++i) {
     if (!sample_.holds(host->samples[i])) continue;
@@ -211,14 +211,24 @@ LabeledLogits HostLogits::view() const {
           static_cast<int>(logits.size(1))};
 }
 
-std::vector<Prediction> Evaluator::take_predictions() {
-  if (predictions_.empty()) return {};
-  const at::Tensor confidences = at::cat(confidences_).cpu();
-  const at::Tensor predicted = at::cat(predicted_).cpu();
-  for (std::size_t i = 0; i < predictions_.size(); ++i) {
-    predictions_[i].confidence = confidences.const_data_ptr<float>()[i];
-    predictions_[i].predicted = predicted.const_data_ptr<std::int32_t>()[i];
+void set_answers(const Answers& answers, std::span<Prediction> predictions) {
+  const at::Tensor shares = answers.shares.cpu().contiguous();
+  const at::Tensor classes = answers.classes.to(at::kCPU, at::kInt).contiguous();
+  const auto width = static_cast<std::size_t>(shares.size(1));
+  const auto* share = shares.const_data_ptr<float>();
+  const auto* label = classes.const_data_ptr<std::int32_t>();
+  for (Prediction& prediction : predictions) {
+    prediction.predicted = label[0];
+    prediction.confidence = share[0];
+    std::copy_n(label + 1, width - 1, prediction.next.begin());
+    std::copy_n(share + 1, width - 1, prediction.next_shares.begin());
+    label += width;
+    share += width;
   }
+}
+
+std::vector<Prediction> Evaluator::take_predictions() {
+  if (!predictions_.empty()) set_answers({at::cat(shares_), at::cat(classes_)}, predictions_);
   return std::move(predictions_);
 }
 

@@ -85,10 +85,18 @@ class MetricSums {
 };
 
 struct Prediction {
+  static constexpr std::size_t kNumNext = 4;
+
   std::uint32_t sample = 0;  // index into the samples of the loader's dataset
   std::int32_t label = 0, predicted = 0;
   float confidence = 0;  // probability of the predicted class
+  // The next likeliest classes and their probabilities; as many as there are.
+  std::array<std::int32_t, kNumNext> next = {-1, -1, -1, -1};
+  std::array<float, kNumNext> next_shares = {};
 };
+
+// Completes the predictions of the N images.
+void set_answers(const Answers& answers, std::span<Prediction> predictions);
 
 // The logits of images, in float32 on the host.
 struct HostLogits {
@@ -128,8 +136,8 @@ class Evaluator {
   MetricSums metrics_;
   int steps_ = 0;
   std::vector<Prediction> predictions_;
-  // [N] per batch. Predictions stay on the device until the pass is complete.
-  std::vector<at::Tensor> confidences_, predicted_;
+  // Of each batch. They stay on the device until the pass is complete.
+  std::vector<at::Tensor> shares_, classes_;
   CalibrationSample sample_;
   std::vector<at::Tensor> logits_;  // likewise, [n, C] in float32
   std::vector<std::int32_t> labels_;

@@ -2,10 +2,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -20,6 +22,15 @@ constexpr std::int64_t kNoLabel = -100;  // PyTorch's ignore_index; no image has
 std::optional<at::Tensor> as_type_of(const at::Tensor& logits, const at::Tensor& weights) {
   if (!weights.defined()) return std::nullopt;
   return weights.to(logits.scalar_type());
+}
+
+// The class that max() finds first, so that it is the same whatever topk() makes of ties.
+Answers likeliest(const at::Tensor& shares) {
+  constexpr std::int64_t kNumNext = Prediction::kNumNext;
+  const auto [most, predicted] = shares.max(1, /*keepdim=*/true);
+  const auto [next, classes] =
+      shares.scatter(1, predicted, -1).topk(std::min(kNumNext, shares.size(1) - 1), 1);
+  return {at::cat({most, next}, 1), at::cat({predicted, classes}, 1)};
 }
 
 class SingleLabel final : public Task {
@@ -46,9 +57,8 @@ class SingleLabel final : public Task {
     return {are_hits.select(1, 0).sum().to(at::kDouble), are_hits.sum().to(at::kDouble)};
   }
 
-  std::pair<at::Tensor, at::Tensor> answers(const at::Tensor& logits) const override {
-    auto [confidence, predicted] = logits.softmax(1, at::kFloat).max(1);
-    return {std::move(confidence), std::move(predicted)};
+  Answers answers(const at::Tensor& logits) const override {
+    return likeliest(logits.softmax(1, at::kFloat));
   }
 };
 
@@ -92,9 +102,8 @@ class SeveralLabels final : public Task {
             targets.gather(1, likeliest).sum().to(at::kDouble)};
   }
 
-  std::pair<at::Tensor, at::Tensor> answers(const at::Tensor& logits) const override {
-    auto [confidence, predicted] = logits.to(at::kFloat).sigmoid().max(1);
-    return {std::move(confidence), std::move(predicted)};
+  Answers answers(const at::Tensor& logits) const override {
+    return likeliest(logits.to(at::kFloat).sigmoid());
   }
 
  private:

@@ -16,6 +16,12 @@
 
 namespace kiln {
 
+// The likeliest classes of N images, the first one predicted: at most 5, by descending probability.
+struct Answers {
+  at::Tensor shares;   // float32 [N, k]: their probabilities
+  at::Tensor classes;  // int64 [N, k]
+};
+
 // Logits are [N, C]; labels int64 [N], as in the dataset that the task was made for.
 class Task {
  public:
@@ -34,8 +40,7 @@ class Task {
   // Two counts of images answered right, float64 []: the figures Totals::top1 and top5.
   virtual std::pair<at::Tensor, at::Tensor> hits(const at::Tensor& logits,
                                                  const at::Tensor& labels) const = 0;
-  // The confidence and the id of the likeliest class, [N] each.
-  virtual std::pair<at::Tensor, at::Tensor> answers(const at::Tensor& logits) const = 0;
+  virtual Answers answers(const at::Tensor& logits) const = 0;
 };
 
 // One class an image: cross-entropy, and top-1 and top-5. Labels are class ids.

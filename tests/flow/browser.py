@@ -141,7 +141,7 @@ class BrowserCase(FlowTest):
 
     def look_at(self, page):
         """Opens a page, which must be quiet, ask for nothing and fit, from narrow to wide, light and dark, and on paper."""
-        self.assertLess(page.stat().st_size, 2_000_000)
+        self.assertLess(page.stat().st_size, 10_000_000)
         backgrounds = set()
         for width, scheme in ((390, "light"), (768, "light"), (1200, "dark")):
             self.browser.show(width, scheme)

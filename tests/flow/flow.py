@@ -79,6 +79,11 @@ def files_below(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def gallery_of(logs):
+    """The answers in the pictures.bin of a --log-path."""
+    return json.loads((logs / "pictures.bin").read_bytes().split(b"\n", 1)[0])["galleries"][0]["images"]
+
+
 def seen_images(model):
     """The hashes of the training and of the validation images in a ModelDirectory."""
     data = (model / "seen_images.bin").read_bytes()

@@ -25,7 +25,7 @@ int main(int, char** argv) {
   kiln::MlflowSettings settings;
   settings.tracking_uri = argv[1];
   settings.experiment_name = "odd";
-  kiln::MlflowSink sink(settings, {}, log);
+  kiln::MlflowSink sink(settings, {}, true, log);
   sink.start(run.start);
   for (const kiln::EpochRecord& epoch : run.epochs) sink.epoch(epoch, nullptr);
   sink.end(run);

@@ -1,4 +1,5 @@
 """Makes metrics.jsonl files of runs that never were, for tests of what is made from them. Standard library only."""
+import base64
 import json
 import math
 import random
@@ -48,7 +49,7 @@ class RunFile:
                      "train_counts": self.train_counts, "valid_counts": self.valid_counts, "image_height": 32,
                      "image_width": 32, "augment": "flip", "eval_height": 32, "eval_width": 32, "normalization": "half",
                      "mean": [.5, .5, .5], "std": [.5, .5, .5]}}
-        self.events = []
+        self.events, self.pictures = [], b""
         for epoch in range(1, epochs + 1):
             self.events += [self.step(epoch, step) for step in range(10, steps + 1, 10)]
             self.events.append(self.epoch(epoch))
@@ -80,20 +81,27 @@ class RunFile:
                 "train_seconds": 24 + self.rng.uniform(0, 2), "valid_seconds": 3.1, "data_wait_seconds": 9.1,
                 "seconds": {"data_wait": 9.1, "forward": 4.2, "backward": 8.9, "communication": 0, "optimizer": .9}}
 
-    def judge(self, jpeg=JPEG):
+    def judge(self, jpeg=JPEG, num_wrong=12):
         """Gives the last epoch a confusion matrix and wrong images."""
         cells = confusion(self.rng, self.valid_counts, .74)
-        wrong = [{"file": f"image/{number}.png", "truth": truth, "guess": guess,
-                  "confidence": .999 - .004 * number, "thumbnail": {"height": 8, "width": 8, "jpeg": jpeg}}
-                 for number, (truth, guess, _) in enumerate([cell for cell in cells if cell[0] != cell[1]][:12])]
+        jpeg = base64.b64decode(jpeg)
+        none = {"height": 0, "width": 0, "bytes": 0}
+        self.wrong = [{"file": f"image/{number}.png", "truth": truth, "guess": guess, "confidence": .999 - .004 * number,
+                       "best": [{"label": guess, "share": .999 - .004 * number}, {"label": truth, "share": .001 + .003 * number}],
+                       "thumbnail": {"height": 8, "width": 8, "bytes": len(jpeg)}, "heat_map": none}
+                      for number, (truth, guess, _) in enumerate([cell for cell in cells if cell[0] != cell[1]][:num_wrong])]
         last = [event for event in self.events if event["event"] == "epoch"][-1]
-        last["judgement"] = {"epoch": last["epoch"], "most_wrong": wrong, "samples": [],
-                             "confusion": {"num_classes": len(self.classes), "cells": cells}}
+        last["judgement"] = {"epoch": last["epoch"], "confusion": {"num_classes": len(self.classes), "cells": cells}}
+        gallery = {"id": "pictures", "heading": "Answers", "lead": "", "word": "", "images": self.wrong}
+        about = {"started": self.start["time"], "epoch": last["epoch"], "galleries": [gallery]}
+        self.pictures = json.dumps(about).encode() + b"\n" + jpeg * len(self.wrong)
         return self
 
     def write(self, folder):
         """The path of `folder`, with the run in it; `end` of None leaves it without one."""
         folder.mkdir(parents=True, exist_ok=True)
         lines = [self.start, *self.events] + ([self.end] if self.end else [])
+        if self.pictures:
+            (folder / "pictures.bin").write_bytes(self.pictures)
         (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         return folder

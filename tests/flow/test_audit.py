@@ -6,7 +6,9 @@ import random
 import shutil
 import sys
 import tempfile
+import unittest
 
+from browser import PROGRAM, Browser
 from flow import FlowTest, files_below, kiln, main
 
 FILES = {"audit.html", "audit.json", "doubtful.csv", "duplicates.csv"}
@@ -195,6 +197,22 @@ class AuditTest(FlowTest):
             path.write_bytes(b"no image")
         self.assert_refused(self.audit("--max-bad-images", "100%"), 1, "not an image: it is text")
         self.assertFalse((self.folder / "audit/audit.json").exists())
+
+    @unittest.skipUnless(PROGRAM, "no Chromium here: install chromium-headless-shell")
+    def test_decisions_on_the_page_become_a_table(self):
+        self.turn_labels()
+        folder, record = self.audited()
+        first, second = record["doubtful"][:2]
+        with Browser() as browser:
+            browser.open(folder / "audit.html")
+            for number, name in ((0, "is " + first["suggested"]), (1, "leave out")):
+                browser.evaluate(f"[...document.querySelectorAll('.decide')[{number}].querySelectorAll('button')]"
+                                 f".find(b => b.textContent === '{name}').click()")
+            saved = browser.evaluate("decodeURIComponent(document.querySelector('.save').href.split(',').slice(1).join(','))")
+            self.assertEqual(saved, browser.evaluate("document.querySelector('textarea').value"))
+            self.assertEqual(browser.complaints(), [])
+        self.assertEqual(list(csv.DictReader(saved.splitlines())),
+                         [{"path": first["path"], "label": first["suggested"]}, {"path": second["path"], "label": ""}])
 
 
 if __name__ == "__main__":

@@ -88,6 +88,8 @@ class MlflowTest(JobTest):
         sent = files_below(next(self.server.artifacts.glob(f"*/{run['info']['run_id']}/artifacts")))
         self.assertEqual(set(sent), {"report.html", "training.json"})
         self.assertEqual(sent["training.json"], (job.folder / "model/training.json").read_bytes())
+        self.assertIn(b"<img", (job.folder / "logs/report.html").read_bytes())
+        self.assertNotIn(b"<img", sent["report.html"])
         self.assertEqual({headers["Authorization"] for _, _, headers, _ in relay.requests}, {f"Bearer {TOKEN}"})
 
         self.assert_evaluation_arrives(job.folder / "model")

@@ -67,11 +67,16 @@ class Records(flow.FlowTest):
         right = sum(count for truth, guess, count in kept["confusion"]["cells"] if truth == guess)
         training = json.loads((self.model / "training.json").read_text())
         self.assertAlmostEqual(right / images, training["epochs"][training["saved_epoch"] - 1]["top1"])
-        confidences = [image["confidence"] for image in kept["most_wrong"]]
+        shown = flow.gallery_of(self.logs)
+        wrong = [image for image in shown if image["truth"] != image["guess"]]
+        confidences = [image["confidence"] for image in wrong]
         self.assertEqual(confidences, sorted(confidences, reverse=True))
-        for image in kept["most_wrong"]:
-            self.assertNotEqual(image["truth"], image["guess"])
+        self.assertEqual(shown[:len(wrong)], wrong)
+        self.assertEqual(len(wrong), images - right)
+        for image in shown:
             self.assertTrue((self.data / "val" / image["file"]).exists())
+            self.assertEqual((image["best"][0]["label"], image["best"][0]["share"]), (image["guess"], image["confidence"]))
+            self.assertGreater(image["thumbnail"]["bytes"], 0)
 
     def test_every_epoch_has_macro_recall_and_f1(self):
         told = events(self.logs)
@@ -116,8 +121,9 @@ class Records(flow.FlowTest):
         picture = reader.Images("Confusion matrix")[-1]
         self.assertTrue(picture.encoded_image_string.startswith(b"\x89PNG"))
         self.assertEqual(picture.width, 480)
-        self.assertTrue(reader.Images("Samples/1")[-1].encoded_image_string.startswith(b"\xff\xd8"))
-        self.assertIn(HOSTILE, reader.SummaryMetadata("Samples/1").summary_description)
+        self.assertTrue(reader.Images("Answers/1")[-1].encoded_image_string.startswith(b"\xff\xd8"))
+        shown = [tag for tag in reader.Tags()["images"] if tag.startswith("Answers/")]
+        self.assertTrue(any(HOSTILE in reader.SummaryMetadata(tag).summary_description for tag in shown))
         start = plugin_data_pb2.HParamsPluginData.FromString(
             reader.SummaryMetadata("_hparams_/session_start_info").plugin_data.content)
         self.assertEqual(start.session_start_info.hparams["epochs"].string_value, "2")

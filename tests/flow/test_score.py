@@ -138,7 +138,14 @@ class ScoreTest(FlowTest):
     def test_below_a_confidence_there_is_no_answer(self):
         plain = self.rows(data=self.data / "val")
         least = sorted(float(row["confidence"]) for row in plain)[len(plain) // 2]
-        rows = self.rows("--min-confidence", least, "--explain", self.folder / "explained", data=self.data / "val")
+        shown = self.folder / "answers.html"
+        rows = self.rows("--min-confidence", least, "--explain", self.folder / "explained", "--page", shown, data=self.data / "val")
+        page = shown.read_text()
+        self.assertIn(f'id="images" value="{len(rows)}"', page)
+        self.assertIn(f'id="unsure" value="{sum(row["label"] == "" for row in rows)}"', page)
+        self.assertEqual(page.count("<figure data-file"), len(rows))
+        self.assertEqual(page.count('data-kinds="unsure"'), sum(row["label"] == "" for row in rows))
+        self.assertEqual(page.count("<img"), len(rows))
         for row, before in zip(rows, plain, strict=True):
             sure = float(before["confidence"]) >= least
             self.assertEqual((row["label"], row["guess"]), (before["label"], "") if sure else ("", before["label"]))

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from flow import KILN, FlowTest, cpu_has_bf16, driver_log, explanations, files_below, kiln, main, seen_images
+from flow import KILN, FlowTest, cpu_has_bf16, driver_log, explanations, files_below, gallery_of, kiln, main, seen_images
 
 
 class TrainTest(FlowTest):
@@ -36,12 +36,20 @@ class TrainTest(FlowTest):
         maps = self.folder / "logs/mistakes"
         result = self.train(explain=maps, epochs=2, image_size=64)
         self.assertEqual(result.returncode, 0, result.stderr)
-        events = [json.loads(line) for line in (self.folder / "logs/metrics.jsonl").read_text().splitlines()]
-        kept = [event["judgement"] for event in events if "judgement" in event][-1]
+        wrong = [image for image in gallery_of(self.folder / "logs") if image["truth"] != image["guess"]]
         classes = self.training()["data"]["classes"]
         self.assertEqual([(row["path"], row["label"]) for row in explanations(self, maps, (64, 64))],
-                         [(image["file"], classes[image["guess"]]) for image in kept["most_wrong"]])
-        self.assertGreater(len(kept["most_wrong"]), 0)
+                         [(image["file"], classes[image["guess"]]) for image in wrong[:16]])
+        self.assertGreater(len(wrong), 0)
+
+    def test_no_pictures_means_none(self):
+        self.assert_refused(self.train(explain=self.folder / "maps", no_pictures=True), 2, "--no-pictures", "--explain")
+        self.assertEqual(self.train(epochs=1, no_pictures=True).returncode, 0)
+        logs = self.folder / "logs"
+        self.assertEqual({image["thumbnail"]["bytes"] for image in gallery_of(logs)}, {0})
+        self.assertNotIn("<img", (logs / "report.html").read_text())
+        files = [path for path in logs.rglob("*") if path.is_file()]
+        self.assertEqual([path.name for path in files if b"\xff\xd8\xff" in path.read_bytes()], [])
 
     def test_validation_images_that_are_also_training_images_are_counted(self):
         train = self.copy_data()

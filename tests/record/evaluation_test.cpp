@@ -14,14 +14,13 @@ namespace kiln {
 namespace {
 
 // Adds an image with these probabilities; its `top` is sorted from them.
-void add(Evaluation& evaluation, std::int64_t image, int truth,
-         const std::vector<float>& probabilities) {
+void add(Evaluation& evaluation, int truth, const std::vector<float>& probabilities) {
   std::vector<std::int32_t> top(probabilities.size());
   std::iota(top.begin(), top.end(), 0);
   std::stable_sort(top.begin(), top.end(), [&](std::int32_t a, std::int32_t b) {
     return probabilities[static_cast<std::size_t>(a)] > probabilities[static_cast<std::size_t>(b)];
   });
-  evaluation.add({image, truth, top, probabilities});
+  evaluation.add({truth, top, probabilities});
 }
 
 // Three classes and six images; class 3 has neither images nor predictions.
@@ -34,15 +33,15 @@ void add(Evaluation& evaluation, std::int64_t image, int truth,
 //     4      1        2         0.875      0
 //     5      2        2         0.875      0
 Evaluation six_images() {
-  Evaluation evaluation(4, 2, 2);
-  add(evaluation, 0, 0, {0.75F, 0.25F, 0, 0});
-  add(evaluation, 1, 0, {0.5F, 0.125F, 0.375F, 0});
-  add(evaluation, 2, 0, {0.25F, 0.75F, 0, 0});
+  Evaluation evaluation(4, 2);
+  add(evaluation, 0, {0.75F, 0.25F, 0, 0});
+  add(evaluation, 0, {0.5F, 0.125F, 0.375F, 0});
+  add(evaluation, 0, {0.25F, 0.75F, 0, 0});
   const std::vector<std::int32_t> top = {1, 0};
   const std::vector<float> equal = {0.25F, 0.25F, 0.25F, 0.25F};
-  evaluation.add({3, 1, top, equal});
-  add(evaluation, 4, 1, {0.125F, 0, 0.875F, 0});
-  add(evaluation, 5, 2, {0.125F, 0, 0.875F, 0});
+  evaluation.add({1, top, equal});
+  add(evaluation, 1, {0.125F, 0, 0.875F, 0});
+  add(evaluation, 2, {0.125F, 0, 0.875F, 0});
   return evaluation;
 }
 
@@ -73,49 +72,32 @@ TEST(Evaluation, AgreesWithATableMadeByHand) {
 }
 
 TEST(Evaluation, CountsAClassThatIsOnlyPredictedInF1AndNotInRecall) {
-  Evaluation evaluation(3, 1, 0);
-  add(evaluation, 0, 0, {1, 0, 0});
-  add(evaluation, 1, 0, {0, 1, 0});
+  Evaluation evaluation(3, 1);
+  add(evaluation, 0, {1, 0, 0});
+  add(evaluation, 0, {0, 1, 0});
   EXPECT_DOUBLE_EQ(macro_recall(evaluation.classes()), 0.5);
   EXPECT_DOUBLE_EQ(macro_f1(evaluation.classes()), (2.0 / 3 + 0) / 2);
 }
 
-TEST(Evaluation, KeepsTheMostConfidentlyWrong) {
-  Evaluation evaluation(2, 1, 3);
-  const std::vector<float> confidences = {0.75F, 1, 0.625F, 0.75F, 0.875F, 0.875F, 1};
-  for (std::size_t i = 0; i < confidences.size(); ++i)
-    add(evaluation, static_cast<std::int64_t>(i), i == 6 ? 0 : 1,
-        {confidences[i], 1 - confidences[i]});
-  const std::vector<WrongImage> wrong = evaluation.most_confidently_wrong();
-  ASSERT_EQ(wrong.size(), 3U);
-  EXPECT_EQ(wrong[0].image, 1);
-  EXPECT_EQ(wrong[1].image, 4) << "of equal ones the first";
-  EXPECT_EQ(wrong[2].image, 5);
-  EXPECT_EQ(wrong[2].truth, 1);
-  EXPECT_EQ(wrong[2].guess, 0);
-  EXPECT_EQ(wrong[2].confidence, 0.875);
-  EXPECT_TRUE(Evaluation(2, 1, 0).most_confidently_wrong().empty());
-}
-
 TEST(Evaluation, KeepsNoMatrixOfTooManyClasses) {
   const int num_classes = static_cast<int>(kMaxConfusionClasses) + 1;
-  Evaluation evaluation(num_classes, 5, 0);
+  Evaluation evaluation(num_classes, 5);
   std::vector<float> probabilities(static_cast<std::size_t>(num_classes));
   probabilities[7] = 1;
-  add(evaluation, 0, 7, probabilities);
+  add(evaluation, 7, probabilities);
   EXPECT_TRUE(evaluation.confusion().empty());
   EXPECT_EQ(evaluation.classes()[7].hits, 1);
 }
 
 TEST(Evaluation, RefusesClassesOutOfRange) {
-  Evaluation evaluation(2, 1, 0);
+  Evaluation evaluation(2, 1);
   const std::vector<float> two = {0.5F, 0.5F}, three = {0.5F, 0.5F, 0};
   const std::vector<std::int32_t> top = {0}, unknown = {2}, none;
-  EXPECT_THROW(evaluation.add({0, 2, top, two}), InternalError);
-  EXPECT_THROW(evaluation.add({0, -1, top, two}), InternalError);
-  EXPECT_THROW(evaluation.add({0, 0, unknown, two}), InternalError);
-  EXPECT_THROW(evaluation.add({0, 0, none, two}), InternalError);
-  EXPECT_THROW(evaluation.add({0, 0, top, three}), InternalError);
+  EXPECT_THROW(evaluation.add({2, top, two}), InternalError);
+  EXPECT_THROW(evaluation.add({-1, top, two}), InternalError);
+  EXPECT_THROW(evaluation.add({0, unknown, two}), InternalError);
+  EXPECT_THROW(evaluation.add({0, none, two}), InternalError);
+  EXPECT_THROW(evaluation.add({0, top, three}), InternalError);
   EXPECT_EQ(evaluation.totals().count, 0);
 }
 
@@ -130,8 +112,8 @@ TEST(Calibration, HasFifteenBinsClosedAbove) {
   EXPECT_DOUBLE_EQ(bins[11].accuracy(), 0.5);
   EXPECT_EQ(bins[13].images, 2);
   EXPECT_TRUE(std::isnan(bins[0].accuracy()));
-  Evaluation bounds(2, 1, 0);
-  add(bounds, 0, 0, {1, 0});
+  Evaluation bounds(2, 1);
+  add(bounds, 0, {1, 0});
   EXPECT_EQ(bounds.calibration()[14].images, 1);
 }
 
@@ -140,7 +122,7 @@ TEST(Calibration, ErrorIsTheWeightedDistanceToAccuracy) {
   // 0.25: right; 0.5: right; twice 0.75: one right; twice 0.875: one right.
   EXPECT_NEAR(expected_calibration_error(evaluation.calibration()),
               (0.75 + 0.5 + 2 * 0.25 + 2 * 0.375) / 6, 1e-12);
-  EXPECT_TRUE(std::isnan(expected_calibration_error(Evaluation(2, 1, 0).calibration())));
+  EXPECT_TRUE(std::isnan(expected_calibration_error(Evaluation(2, 1).calibration())));
 }
 
 TEST(AnswerBins, HoldEachConfidenceFromTheirBoundOn) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/tfrecord.h"
+#include "record/picture_file.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
 #include "report/page/page.h"
@@ -73,7 +74,7 @@ class ResumedRun : public testing::Test {
     auto run = reporter(folder);
     RunStart start = run_.start;
     start.time += 1000;
-    run->resume(start, text, sample_interruption());
+    run->resume(start, text, sample_interruption(), folder / kPicturesName);
     tell(*run, kept, 4);
     run->end(run_.end);
     EXPECT_TRUE(run->run().losses.empty()) << testing::PrintToString(run->run().losses);
@@ -114,6 +115,8 @@ TEST_F(ResumedRun, LeavesTheFilesOfAnUndisturbedOne) {
     EXPECT_EQ(without_resume_lines(record), read_file(whole / kRunFileName));
     EXPECT_EQ(read_file(resumed / kEpochsFileName), read_file(whole / kEpochsFileName));
     RunRecord run = parse_run(record);
+    EXPECT_EQ(read_pictures(resumed / kPicturesName, &run), "");
+    EXPECT_EQ(run.details.pictures.size(), 1U);
     ASSERT_EQ(run.interruptions.size(), 1U);
     EXPECT_EQ(run.interruptions[0].host, "node8");
     EXPECT_EQ(read_file(resumed / kReportName), report_html(run));

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "record/picture_file.h"
 #include "report/run_samples.h"
 
 namespace kiln {
@@ -52,10 +53,34 @@ TEST_F(RunFileTest, RoundTripsARun) {
   EXPECT_FALSE(read.epochs[1].valid_in_train);
   EXPECT_EQ(read.details.confusion.counts, told.details.confusion.counts);
   EXPECT_EQ(read.details.calibration, told.details.calibration);
-  EXPECT_EQ(read.details.most_wrong[0].thumbnail.jpeg, told.details.most_wrong[0].thumbnail.jpeg);
-  EXPECT_EQ(read.details.samples[0].file, "cat/2.jpg");
+  EXPECT_TRUE(read.details.pictures.empty());
   EXPECT_EQ(read.end.status, RunStatus::kFinished);
   EXPECT_TRUE(read.end.image_faults.at(0).damaged);
+}
+
+TEST_F(RunFileTest, PicturesAreThoseOfTheBestEpochOfTheRun) {
+  const RunRecord told = hostile_run();
+  write(told);
+  const std::filesystem::path pictures = file_.parent_path() / kPicturesName;
+  RunRecord read = parse_run(read_file(file_));
+  ASSERT_EQ(read_pictures(pictures, &read), "");
+  ASSERT_EQ(read.details.pictures.size(), 1U);
+  const std::vector<JudgedImage>& images = read.details.pictures[0].images;
+  ASSERT_EQ(images.size(), 2U);
+  EXPECT_EQ(images[0].thumbnail.jpeg, told.details.pictures[0].images[0].thumbnail.jpeg);
+  EXPECT_EQ(images[0].heat_map.jpeg, "map");
+  EXPECT_EQ(images[0].best.at(1).share, 0.1);
+  EXPECT_EQ(images[1].file, "cat/2.jpg");
+  RunRecord other = read;
+  other.details.pictures.clear();
+  other.details.epoch = 1;
+  EXPECT_EQ(read_pictures(pictures, &other), "");
+  EXPECT_TRUE(other.details.pictures.empty()) << "of another epoch";
+  std::string bytes = read_file(pictures);
+  bytes.pop_back();
+  write_file_durably(pictures, bytes);
+  EXPECT_NE(read_pictures(pictures, &read), "");
+  EXPECT_TRUE(read.details.pictures.empty());
 }
 
 TEST_F(RunFileTest, TrainingJsonCountsTheImagesThatBothSetsHave) {

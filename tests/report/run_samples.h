@@ -77,8 +77,18 @@ inline RunRecord hostile_run() {
   details.confusion.num_classes = 2;
   details.confusion.counts = {5, 1, 1, 3};
   details.calibration = {4.0 / 3, {{0.25, 3, 2}, {1 - 1e-7, 5, 5}}};
-  details.most_wrong.push_back({"dog/1.jpg", 1, 0, 0.9, {2, 3, std::string("\xFF\xD8\0x", 4)}});
-  details.samples.push_back({"cat/2.jpg", 0, 0, 0.8, {}});
+  details.pictures = {{"pictures",
+                       "Answers",
+                       "",
+                       "",
+                       {{.file = "dog/1.jpg",
+                         .truth = 1,
+                         .guess = 0,
+                         .confidence = 0.9,
+                         .best = {{0, 0.9}, {1, 0.1}},
+                         .thumbnail = {2, 3, std::string("\xFF\xD8\0x", 4)},
+                         .heat_map = {2, 3, "map"}},
+                        {.file = "cat/2.jpg", .confidence = 0.8, .best = {}}}}};
   RunEnd& end = run.end;
   end.time = 1e9 + 30;
   end.status = RunStatus::kFinished;

@@ -74,9 +74,9 @@ TEST(Task, CountsImagesWhoseLabelsAreAllRight) {
   EXPECT_EQ(sums.totals().top1, 2);
   EXPECT_EQ(sums.totals().top5, 2);  // the likeliest class of the second image is not there
   EXPECT_EQ(sums.totals().count, 3);
-  const auto [confidence, predicted] = task->answers(logits);
-  EXPECT_TRUE(at::equal(predicted, torch::tensor({1L, 0L, 0L})));
-  EXPECT_NEAR(confidence[0].item<float>(), 1 / (1 + std::exp(-2.0)), 1e-6);
+  const auto [shares, classes] = task->answers(logits);
+  EXPECT_TRUE(at::equal(classes, torch::tensor({{1L, 2L, 0L}, {0L, 1L, 2L}, {0L, 1L, 2L}})));
+  EXPECT_NEAR(shares[0][0].item<float>(), 1 / (1 + std::exp(-2.0)), 1e-6);
 }
 
 TEST(Task, OfOneLabelIsTheSameObject) {

@@ -13,6 +13,225 @@ if (document.querySelector('meta[http-equiv=refresh]')) {
 if (state && Date.now() / 1000 > Number(state.dataset.until))
   state.textContent = 'no news for a long time: probably killed';
 
+// `<name class=…>text</name>` in `parent`.
+function add(parent, name, properties = {}) {
+  return parent.appendChild(Object.assign(document.createElement(name), properties));
+}
+
+// A choice among `values`, the first of which is `all`; none for a single value.
+function choice(parent, name, values, changed) {
+  const select = document.createElement('select');
+  select.ariaLabel = name;
+  add(select, 'option', {value: '', textContent: name});
+  for (const value of values) add(select, 'option', {value, textContent: value});
+  select.addEventListener('change', changed);
+  if (values.length > 1) parent.append(select);
+  return select;
+}
+
+// Tables: a click on a heading sorts by its column, numbers by value; long ones are filtered by what is typed.
+const numberIn = text => /^[−-]?[\d.,]+( ?[%s])?$/.test(text) ? parseFloat(text.replace(/,/g, '').replace('−', '-')) : NaN;
+for (const table of document.querySelectorAll('table:not(.matrix)')) {
+  const body = table.tBodies[0], rows = [...body.rows];
+  if (!table.tHead || rows.length < 3) continue;
+  [...table.tHead.rows[0].cells].forEach((cell, column) => {
+    if (!cell.textContent) return;
+    const button = add(cell, 'button', {className: 'sort', textContent: cell.textContent});
+    cell.replaceChildren(button);
+    button.addEventListener('click', () => {
+      const turn = cell.ariaSort === 'descending' ? 1 : -1;
+      for (const other of cell.parentNode.cells) other.removeAttribute('aria-sort');
+      cell.ariaSort = turn < 0 ? 'descending' : 'ascending';
+      const value = row => row.cells[column].textContent;
+      rows.sort((a, b) => {
+        const x = numberIn(value(a)), y = numberIn(value(b));
+        if (isNaN(x) !== isNaN(y)) return isNaN(x) ? 1 : -1;
+        return turn * (isNaN(x) ? value(a).localeCompare(value(b)) : x - y);
+      });
+      body.append(...rows);
+    });
+  });
+  if (rows.length <= 20) continue;
+  const box = document.createElement('input');
+  Object.assign(box, {type: 'search', placeholder: 'filter rows', ariaLabel: 'filter rows'});
+  table.parentNode.before(box);
+  box.addEventListener('input', () => {
+    const wanted = box.value.toLowerCase();
+    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+}
+
+// A picture, large, with all that is known of it; arrow keys go on to the next one.
+const viewer = add(document.body, 'dialog', {className: 'viewer', ariaLabel: 'Picture'});
+let seen = [], place = 0;
+function view(figures, i) {
+  if (i < 0 || i >= figures.length) return;
+  seen = figures;
+  place = i;
+  const figure = figures[i].cloneNode(true), picture = figure.querySelector('.picture');
+  for (const hidden of figure.querySelectorAll('[hidden]')) hidden.hidden = false;
+  picture?.removeAttribute('tabindex');
+  const file = figure.querySelector('.file'), folder = document.querySelector('main').dataset.images;
+  file.textContent = folder ? '' : figure.dataset.file;
+  if (folder) add(file, 'a', {textContent: figure.dataset.file, href: [folder, ...figure.dataset.file.split('/').map(encodeURIComponent)].join('/')});
+  const bar = document.createElement('form');
+  bar.method = 'dialog';
+  for (const [text, step] of [['← previous', -1], ['next →', 1]])
+    add(bar, 'button', {type: 'button', textContent: text, disabled: !figures[i + step]}).addEventListener('click', () => view(seen, place + step));
+  add(bar, 'span', {textContent: `${i + 1} of ${figures.length}`});
+  add(bar, 'button', {textContent: 'close'});
+  viewer.replaceChildren(bar, figure);
+  if (!viewer.open) viewer.showModal();
+}
+viewer.addEventListener('keydown', event => {
+  const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+  if (step) view(seen, place + step);
+});
+viewer.addEventListener('click', event => event.target === viewer && viewer.close());
+
+// Galleries: what is shown is chosen, sorted and opened; figures in the template are shown when asked for.
+const galleries = [];
+for (const box of document.querySelectorAll('.gallery')) {
+  const held = box.querySelector('template');
+  const all = [...box.querySelectorAll('figure'), ...(held ? held.content.querySelectorAll('figure') : [])];
+  const values = name => [...new Set(all.flatMap(figure => (figure.dataset[name] || '').split(name === 'kinds' ? ',' : '\n')))].filter(Boolean).sort();
+  const bar = document.createElement('div');
+  bar.className = 'bar-of-choices';
+  const kind = choice(bar, 'all kinds', values('kinds'), () => show(24));
+  const label = choice(bar, 'all labels', values('label'), () => show(24));
+  const answer = choice(bar, 'all answers', values('answer'), () => show(24));
+  const order = choice(bar, 'in this order', all.some(figure => figure.dataset.confidence) ? ['surest first', 'least sure first', 'by name'] : [], () => show(24));
+  const least = document.createElement('input');
+  Object.assign(least, {type: 'range', min: 0, max: 100, value: 0, ariaLabel: 'least confidence in percent', title: 'least confidence'});
+  least.addEventListener('input', () => show(24));
+  if (all.some(figure => figure.dataset.confidence)) bar.append(least);
+  const count = add(bar, 'span', {className: 'quiet'});
+  count.setAttribute('role', 'status');
+  const more = document.createElement('button');
+  more.textContent = 'show more';
+  function show(most) {
+    const sure = figure => Number(figure.dataset.confidence || 1);
+    const chosen = all.filter(figure =>
+      (!kind.value || figure.dataset.kinds.split(',').includes(kind.value)) && (!label.value || figure.dataset.label === label.value) &&
+      (!answer.value || figure.dataset.answer === answer.value) && 100 * sure(figure) >= least.value);
+    if (order.value === 'by name') chosen.sort((a, b) => a.dataset.file.localeCompare(b.dataset.file));
+    else if (order.value) chosen.sort((a, b) => (order.value === 'surest first' ? 1 : -1) * (sure(b) - sure(a)));
+    box.replaceChildren(...chosen.slice(0, most));
+    count.textContent = `${chosen.length} of ${all.length}` + (least.value > 0 ? `, from ${least.value} %` : '');
+    more.hidden = chosen.length <= most;
+    more.onclick = () => show(most + 48);
+    box.chosen = chosen;
+  }
+  const open = target => {
+    const figure = target.closest('.picture')?.closest('figure');
+    if (figure) view(box.chosen, box.chosen.indexOf(figure));
+  };
+  box.addEventListener('click', event => open(event.target));
+  box.addEventListener('keydown', event => event.key === 'Enter' && open(event.target));
+  for (const picture of all.map(figure => figure.querySelector('.picture')).filter(Boolean))
+    Object.assign(picture, {tabIndex: 0, role: 'button', ariaLabel: 'open the picture'});
+  box.before(bar);
+  box.after(more);
+  galleries.push({box, all, label, answer, show});
+  show(24);
+}
+
+// The matrix: a cell shows its images, a name those of its class; counts or shares of the row.
+const answers = galleries.find(({box}) => box.closest('#pictures'));
+for (const table of document.querySelectorAll('.matrix')) {
+  const names = [...table.tHead.rows[0].cells].slice(1).map(cell => cell.textContent);
+  const look = (cell, label, answer) => {
+    if (!answers?.all.some(({dataset}) => (!label || dataset.label === label) && (!answer || dataset.answer === answer))) return;
+    Object.assign(cell, {tabIndex: 0, role: 'button', title: 'show its images'});
+    const go = () => {
+      for (const [select, name] of [[answers.label, label], [answers.answer, answer]]) {
+        select.value = name;
+      }
+      answers.show(24);
+      answers.box.closest('section').scrollIntoView();
+    };
+    cell.addEventListener('click', go);
+    cell.addEventListener('keydown', event => event.key === 'Enter' && go());
+  };
+  const rows = [...table.tBodies[0].rows];
+  rows.forEach((row, truth) => {
+    look(row.cells[0], names[truth], '');
+    names.forEach((name, guess) => row.cells[guess + 1].textContent && look(row.cells[guess + 1], names[truth], name));
+  });
+  const counts = rows.map(row => names.map((_, i) => Number(row.cells[i + 1].textContent)));
+  const button = document.createElement('button');
+  const text = (n, sum, isShare) => n === 0 ? '' : isShare ? (100 * n / sum).toFixed(0) : String(n);
+  let isShare = true;
+  button.onclick = () => {
+    isShare = !isShare;
+    rows.forEach((row, truth) => {
+      const sum = counts[truth].reduce((a, b) => a + b, 0);
+      counts[truth].forEach((n, i) => { row.cells[i + 1].textContent = text(n, sum, isShare); });
+    });
+    button.textContent = isShare ? 'show counts' : 'show percent of the row';
+  };
+  button.onclick();
+  table.closest('section').querySelector('p').after(button);
+}
+
+// A threshold to move: what the model answers from this confidence on, and how much of it is right.
+for (const line of document.querySelectorAll('.thresholds[data-bins]')) {
+  const bins = line.dataset.bins.split(',').map(bin => bin.split(' ').map(Number));
+  const sum = (i, column) => bins.slice(i).reduce((total, bin) => total + bin[column], 0);
+  const all = sum(0, 1), share = (n, of) => of ? (100 * n / of).toFixed(1) + ' %' : '–';
+  const slider = Object.assign(document.createElement('input'), {type: 'range', min: 0, max: bins.length - 1, value: 0, ariaLabel: 'confidence threshold'});
+  const update = () => {
+    const n = sum(slider.value, 1), right = sum(slider.value, 2);
+    line.textContent = `From a confidence of ${bins[slider.value][0]} on: ${n.toLocaleString('en')} of ${all.toLocaleString('en')} images answered (${share(n, all)}), ` +
+      `${right.toLocaleString('en')} right (${share(right, n)}), ${(n - right).toLocaleString('en')} wrong.`;
+  };
+  slider.addEventListener('input', update);
+  line.before(slider);
+  line.hidden = bins.length < 2;
+  slider.hidden = line.hidden;
+  line.setAttribute('role', 'status');
+  update();
+}
+
+// Decisions on doubtful labels, to be saved as the table that `--labels` reads.
+for (const {box} of galleries.filter(({box}) => 'asks' in box.dataset)) {
+  const decided = new Map(), section = box.closest('section');
+  const classes = [...new Set([...section.querySelectorAll('select')].flatMap(select => [...select.options].map(option => option.value)))].filter(Boolean).sort();
+  const cell = text => /[",\n\r]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+  const out = document.createElement('details');
+  add(out, 'summary', {textContent: 'Decisions as a table'});
+  const text = add(out, 'textarea', {readOnly: true, rows: 6, ariaLabel: 'Decisions as a table'});
+  const save = document.createElement('a');
+  save.download = 'decisions.csv';
+  save.className = 'save';
+  const update = () => {
+    text.value = 'path,label\n' + [...decided].map(row => row.map(cell).join(',') + '\n').join('');
+    save.href = 'data:text/csv;charset=utf-8,' + encodeURIComponent(text.value);
+    save.textContent = `Save decisions.csv (${decided.size})`;
+  };
+  box.addEventListener('click', event => {
+    const button = event.target.closest('.decide button');
+    if (!button) return;
+    const figure = button.closest('figure'), label = button.value === 'other' ? button.previousSibling.value : button.value;
+    if (figure.dataset.decided === button.textContent) decided.delete(figure.dataset.file);
+    else decided.set(figure.dataset.file, label);
+    figure.dataset.decided = decided.has(figure.dataset.file) ? button.textContent : '';
+    for (const other of figure.querySelectorAll('.decide button')) other.ariaPressed = String(other.textContent === figure.dataset.decided);
+    update();
+  });
+  for (const figure of box.chosen) {
+    const bar = add(figure, 'div', {className: 'decide'});
+    add(bar, 'button', {textContent: 'is ' + figure.dataset.answer, value: figure.dataset.answer});
+    add(bar, 'button', {textContent: 'right as it is', value: figure.dataset.label});
+    add(bar, 'button', {textContent: 'leave out', value: ''});
+    const other = add(bar, 'select', {ariaLabel: 'another class'});
+    for (const name of classes) add(other, 'option', {value: name, textContent: name});
+    add(bar, 'button', {textContent: 'is this', value: 'other'});
+  }
+  update();
+  section.append(save, out);
+}
+
 // Values under the pointer, or under the cursor that the arrow keys move.
 for (const svg of document.querySelectorAll('svg[data-frame]')) {
   const [xLow, xHigh, yLow, yHigh] = svg.dataset.frame.split(' ').map(Number);
@@ -26,7 +245,8 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
 
   const {width, height} = svg.viewBox.baseVal;
   const leftOf = x => (x - xLow) / (xHigh - xLow) * width;
-  const topOf = y => (1 - (y - yLow) / (yHigh - yLow)) * height;
+  const along = svg.dataset.scale === 'log' ? Math.log10 : y => y;
+  const topOf = y => (1 - (along(y) - along(yLow)) / (along(yHigh) - along(yLow))) * height;
   const nearest = (list, x) => list.reduce((best, value, i) => Math.abs(value - x) < Math.abs(list[best] - x) ? i : best, 0);
   const shown = y => svg.dataset.unit === '%' ? (100 * y).toFixed(1) + ' %' : String(Number(y.toPrecision(4)));
   const draw = (name, parent, attributes) => {
@@ -82,4 +302,19 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
     event.preventDefault();
     show(at < 0 ? (move < 0 ? places.length - 1 : 0) : Math.min(places.length - 1, Math.max(0, at + move)));
   });
+}
+
+// A click on a name of a legend hides its curve, in all charts of the section.
+for (const item of document.querySelectorAll('.charts .legend:not(.stacked) li')) {
+  const name = item.firstChild.textContent.trim();
+  Object.assign(item, {tabIndex: 0, role: 'button', ariaPressed: 'true', title: 'hide or show'});
+  const turn = () => {
+    const shows = item.ariaPressed !== 'true';
+    for (const other of item.closest('section').querySelectorAll('.legend li'))
+      if (other.firstChild.textContent.trim() === name) other.ariaPressed = String(shows);
+    for (const line of item.closest('section').querySelectorAll('g[data-name]'))
+      if (line.dataset.name === name) line.style.display = shows ? '' : 'none';
+  };
+  item.addEventListener('click', turn);
+  item.addEventListener('keydown', event => event.key === 'Enter' && turn());
 }

@@ -195,7 +195,7 @@ Json MlflowServer::ask(const std::string& path, std::string json) {
   const HttpAnswer answer =
       http_.call({.method = json.empty() ? HttpCall::Method::kGet : HttpCall::Method::kPost,
                   .url = url_ + "/api/2.0/mlflow/" + path,
-                  .json = std::move(json)});
+                  .body = std::move(json)});
   if (!answer.ok()) fail(answer);
   Json response = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
   if (!response.is_object())
@@ -281,7 +281,7 @@ void MlflowServer::log_batch(const std::string& json) {
   ask("runs/log-batch", json);
 }
 
-void MlflowServer::upload(const std::filesystem::path& file, const std::string& name) try {
+void MlflowServer::upload(std::string bytes, const std::string& name) {
   if (!artifact_uri_.starts_with(kProxyScheme) ||
       artifact_uri_.starts_with(std::string(kProxyScheme) + "/"))
     throw MlflowFailure("the run stores its artifacts under '" +
@@ -292,10 +292,8 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
   const HttpAnswer answer =
       http_.call({.method = HttpCall::Method::kPut,
                   .url = url_ + "/api/2.0/mlflow-artifacts/artifacts/" + place + "/" + name,
-                  .file = file});
+                  .body = std::move(bytes)});
   if (!answer.ok()) fail(answer);
-} catch (const std::system_error& failure) {
-  throw MlflowFailure(failure.what());
 }
 
 void MlflowServer::end_run(const char* status) {

@@ -116,7 +116,7 @@ class MlflowServer {
   const std::set<std::string>& param_names() const { return param_names_; }
 
   void log_batch(const std::string& json);  // log_metrics_json() or log_pairs_json()
-  void upload(const std::filesystem::path& file, const std::string& name);
+  void upload(std::string bytes, const std::string& name);
   void end_run(const char* status);  // a run given in the settings is left open
 
   // PersistentHttp::end_by(); any thread.

@@ -10,6 +10,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "record/run_summary.h"
+#include "report/page/gallery.h"
 
 namespace kiln {
 namespace {
@@ -108,8 +109,10 @@ std::optional<MlflowSettings> mlflow_settings_of_environment() {
   return settings;
 }
 
-MlflowSink::MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files, Log& log)
+MlflowSink::MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files,
+                       bool sends_pictures, Log& log)
     : files_(std::move(files)),
+      sends_pictures_(sends_pictures),
       log_(log),
       server_(std::move(settings), [this](const std::string& reason) { warn_once(reason); }) {}
 
@@ -211,7 +214,11 @@ void MlflowSink::work() {
   if (!open_) return;
   for (const std::filesystem::path& file : files_) {
     const std::string name = file.filename();
-    attempt(name, [&] { server_.upload(file, url_encoded(name)); });
+    attempt(name, [&] {
+      std::string bytes = read_file(file);
+      if (!sends_pictures_) remove_pictures(&bytes);
+      server_.upload(std::move(bytes), url_encoded(name));
+    });
   }
   attempt("how the run ended", [&] { server_.end_run(status_); });
 }

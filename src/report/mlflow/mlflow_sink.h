@@ -20,13 +20,15 @@ namespace kiln {
 std::optional<MlflowSettings> mlflow_settings_of_environment();
 
 // Sends a run on its own thread: parameters and tags once, metrics during training, and at the end
-// the model's training.json, those of `files` that exist, and the status. Failures are logged as
+// the model's training.json, those of `files` that exist (without their pictures, unless it
+// `sends_pictures`), and the status. Failures are logged as
 // warnings and take no more memory than kMaxWaiting points.
 class MlflowSink : public RunSink {
  public:
   // Throws Error for a malformed URL; does not check whether the server exists. The log must
   // outlive it.
-  MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files, Log& log);
+  MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files, bool sends_pictures,
+             Log& log);
   ~MlflowSink() override;  // drops unsent data if the run has not ended
 
   std::string_view name() const override { return "MLflow"; }
@@ -63,6 +65,7 @@ class MlflowSink : public RunSink {
   void warn_once(const std::string& reason);
 
   std::vector<std::filesystem::path> files_;
+  const bool sends_pictures_;
   Log& log_;
   TextPairs params_, tags_;
   bool resumes_ = false;

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "base/text.h"
+#include "report/page/gallery.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
 
@@ -12,13 +13,8 @@ constexpr std::size_t kMaxRows = 1000, kMaxFaults = 200;
 constexpr double kStrong = 0.8;
 constexpr std::int64_t kFewImages = 300;
 
-std::string file_html(const AuditedImage& image) {
-  return name_html(image.file) + (image.validates ? " (validation)" : "");
-}
-
-std::string picture(const Thumbnail& thumbnail, const std::string& alt) {
-  return image_html(alt, base64(thumbnail.jpeg),
-                    std::max(thumbnail.height, thumbnail.width) <= kSmallImage);
+std::string file_text(const AuditedImage& image) {
+  return image.file + (image.validates ? " (validation)" : "");
 }
 
 // Returns a sentence with a leading space; empty if all are shown. `files`: names the file that
@@ -62,70 +58,70 @@ std::string tiles_of(const AuditRecord& record) {
                        out_of_fold_interval(record.num_agreed, record.num_judged));
 }
 
-std::string what_to_do(const AuditRecord& record) {
+std::string what_to_do(const AuditRecord& record, const std::filesystem::path& folder) {
   std::string items;
-  const auto add = [&](const char* text) { items += element("li", prose(text)); };
+  const auto add = [&](const std::string& text) { items += element("li", prose(text)); };
   if (!record.doubtful.empty()) {
-    add("Open `doubtful.csv`, next to this page: its rows are in the order of the pictures below.");
-    add("If a `label` is wrong, change it. Delete the rows that are right. `suggested` is a guess, "
-        "so look at the picture first.");
-    add(record.has_several_labels
-            ? "Correct the list that your labels are from in the same way, and train again."
-            : "Train again with the corrected labels: `kiln train --labels doubtful.csv`, with the "
-              "same data. The image files stay unchanged.");
+    const std::string again = shell_word(record.data_path) + " --labels " +
+                              shell_word((folder / "decisions.csv").string()) + "`";
+    if (record.has_several_labels) {
+      add("Open `doubtful.csv`, next to this page: its rows are in the order of the pictures "
+          "below. "
+          "Correct the list that your labels are from where they are wrong, and train again.");
+    } else {
+      add("Decide below each picture: `suggested` is a guess. Save `decisions.csv` beside this "
+          "page. "
+          "Or edit `doubtful.csv` there: change wrong labels, and delete the rows that are right.");
+      add("Train again with the corrected labels: `kiln train " + again +
+          ". The image files stay unchanged. `kiln audit " + again + " remembers the decisions.");
+    }
   }
   if (record.copies.size() + record.flawed.size() > 0)
     add("Remove duplicates and empty images; `duplicates.csv` lists the duplicates.");
   return items.empty() ? "" : element("ol", items);
 }
 
-// The first `most` of `entries` as pictures below `lead`; empty if there are none. `files`: names
-// the file that lists all.
+// The pictures of one of the record's lists.
 template <typename Entry>
-std::string pictures_section(const char* id, const char* heading, const std::string& lead,
-                             const std::vector<Entry>& entries, std::size_t most, const char* files,
-                             std::string (*picture_of)(const Entry&)) {
-  const std::size_t shown = std::min(entries.size(), most);
-  if (shown == 0) return "";
-  std::string html;
-  for (std::size_t i = 0; i < shown; ++i) html += picture_of(entries[i]);
-  return section(id, heading,
-                 element("p", lead + how_many_shown(entries.size(), shown, files)) + gallery(html));
+Gallery gallery_of(Gallery gallery, const std::vector<Entry>& entries,
+                   Picture (*picture_of)(const Entry&)) {
+  for (const Entry& entry : entries) gallery.pictures.push_back(picture_of(entry));
+  return gallery;
 }
 
 // With several labels an image, there may be none.
 std::string label_or_none(const std::string& label) {
-  return label.empty() ? "no class" : name_html(label);
+  return label.empty() ? "no class" : label;
 }
 
-std::string doubtful_picture(const DoubtfulLabel& doubtful) {
+Picture doubtful_picture(const DoubtfulLabel& doubtful) {
   const AuditedImage& image = doubtful.image;
-  return captioned(picture(image.thumbnail, image.label + ", perhaps " + doubtful.suggested),
-                   caption_line("guess", label_or_none(doubtful.suggested) + "? " +
-                                             percent(doubtful.confidence)) +
-                       caption_line("truth", "labeled " + label_or_none(image.label) + ", " +
-                                                 percent(doubtful.self_confidence)) +
-                       caption_line("file", name_html(image.file)));
+  return {.file = image.file,
+          .label = label_or_none(image.label),
+          .answer = label_or_none(doubtful.suggested),
+          .confidence = doubtful.confidence,
+          .notes = {"its label has " + percent(doubtful.self_confidence)},
+          .shown = {&image.thumbnail}};
 }
 
-std::string copy_picture(const CopiedImage& copy) {
+Picture copy_picture(const CopiedImage& copy) {
   const bool same = copy.first.label == copy.other.label;
-  return captioned(
-      element("div class=\"pair\"", picture(copy.first.thumbnail, copy.first.file) +
-                                        picture(copy.other.thumbnail, copy.other.file)),
-      caption_line("guess", std::string(copy.is_exact ? "same file" : "same picture") +
-                                (same ? "" : ", two labels")) +
-          caption_line("truth", name_html(copy.first.label) +
-                                    (same ? "" : " and " + name_html(copy.other.label))) +
-          caption_line("file", file_html(copy.first)) +
-          caption_line("file", file_html(copy.other)));
+  std::vector<std::string> notes = {copy.is_exact ? "same file" : "same picture"};
+  if (!same) notes.push_back("labeled " + copy.first.label + " and " + copy.other.label);
+  notes.push_back("other: " + file_text(copy.other));
+  return {.file = file_text(copy.first),
+          .label = copy.first.label,
+          .kinds = same ? "one label" : "two labels",
+          .notes = std::move(notes),
+          .shown = {&copy.first.thumbnail, &copy.other.thumbnail}};
 }
 
-std::string odd_picture(const OddImage& odd) {
-  return captioned(
-      picture(odd.image.thumbnail, odd.kind),
-      caption_line("guess", escaped(odd.kind)) + caption_line("truth", name_html(odd.image.label)) +
-          element("span", escaped(odd.reason)) + caption_line("file", name_html(odd.image.file)));
+Picture odd_picture(const OddImage& odd) {
+  return {.file = odd.image.file,
+          .label = odd.image.label,
+          .kinds = odd.kind,
+          .notes = {odd.kind, odd.reason},
+          .shown = {&odd.image.thumbnail}};
 }
 
 std::string noise_section(const AuditRecord& record) {
@@ -230,7 +226,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
   return findings;
 }
 
-std::string audit_html(const AuditRecord& record) {
+std::string audit_html(const AuditRecord& record, const std::filesystem::path& page) {
   const std::string title = "Which images deserve a look";
   const std::string facts = " · " + record.device + " · " + record.precision + " · " +
                             plural(record.num_images, "image", "images") + " in " +
@@ -239,59 +235,41 @@ std::string audit_html(const AuditRecord& record) {
                                  ? ""
                                  : ", and copies in " + shortened(record.valid_data_path, 100)) +
                             " · " + std::to_string(record.num_folds) + " folds";
-  const std::size_t most = record.num_shown;
   const std::string main =
       verdict_section("Which labels are doubtful?", audit_verdict(record),
                       "\n" + tiles_of(record)) +
       section("trust", "How sure is it?", findings_list(audit_findings(record))) +
-      section("next", "What to do", what_to_do(record)) +
-      pictures_section(
-          "doubtful", "Labels that the models doubt",
-          "Judged by a last layer fitted without the image. Above: the suggested label "
-          "and its probability; below: the given label and its probability.",
-          record.doubtful, most, "doubtful.csv", doubtful_picture) +
-      pictures_section("copies", "Copies",
-                       "Pairs of images that are identical byte for byte, or look the same at a "
-                       "different size, format or quality. If their labels differ, one is wrong. "
-                       "Duplicates on both sides of a split inflate the accuracy; `kiln train "
-                       "--data-path` keeps them on one side.",
-                       record.copies, most, "duplicates.csv", copy_picture) +
-      pictures_section("flawed", "Dark, bright, blurred and nearly empty",
-                       "Images that differ from the typical image of this dataset.", record.flawed,
-                       most, "audit.json", odd_picture) +
+      section("next", "What to do", what_to_do(record, page.parent_path())) +
+      gallery_html(gallery_of(
+          {.id = "doubtful",
+           .heading = "Labels that the models doubt",
+           .lead =
+               "Judged by a last layer fitted without the image. Above: the suggested label and "
+               "its probability; below: the given label.",
+           .all_are_in = "doubtful.csv",
+           .asks = !record.has_several_labels},
+          record.doubtful, doubtful_picture)) +
+      gallery_html(gallery_of(
+          {.id = "copies",
+           .heading = "Copies",
+           .lead = prose("Pairs of images that are identical byte for byte, or look the same at a "
+                         "different size, format or quality. If their labels differ, one is wrong. "
+                         "Duplicates on both sides of a split inflate the accuracy; `kiln train "
+                         "--data-path` keeps them on one side."),
+           .all_are_in = "duplicates.csv",
+           .is_pairs = true},
+          record.copies, copy_picture)) +
+      gallery_html(gallery_of({.id = "flawed",
+                               .heading = "Dark, bright, blurred and nearly empty",
+                               .lead = "Images that differ from the typical image of this dataset.",
+                               .all_are_in = "audit.json"},
+                              record.flawed, odd_picture)) +
       noise_section(record) + faults_section(record) +
       settings_section(record.options, record.versions);
   const std::string facts_line =
       escaped(utc_text(record.time) + " · ") + prose(record.backbone) + escaped(facts);
   return page_html(title, header_html(escaped(title), element("p class=\"facts\"", facts_line)),
-                   main);
-}
-
-std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>& doubtful) {
-  std::string html;
-  std::size_t num_bytes = 0, num_shown = 0;
-  for (const JudgedImage& image : doubtful) {
-    if (num_shown == kMaxPictures) break;
-    const std::string guess = class_name(data, image.guess);
-    const std::string truth = class_name(data, image.truth);
-    const std::string shown = picture(image.thumbnail, truth + ", perhaps " + guess);
-    if (shown.empty() || num_bytes + shown.size() > kMaxPictureBytes) continue;
-    html += captioned(shown,
-                      caption_line("guess", name_html(guess) + "? " + percent(image.confidence)) +
-                          caption_line("truth", "labeled " + name_html(truth)) +
-                          caption_line("file", name_html(image.file)));
-    num_bytes += shown.size();
-    ++num_shown;
-  }
-  if (html.empty()) return "";
-  return section(
-      "doubtful", "Labels that the models doubt",
-      element("p",
-              prose("Judged by the models of folds that have not seen the image (confident "
-                    "learning), most doubtful first. `kiln audit` lists them all, with duplicates, "
-                    "in a file that you can correct and train with.") +
-                  how_many_shown(doubtful.size(), num_shown, "that file")) +
-          gallery(html));
+                   main, address_of(record.data_path, page));
 }
 
 }  // namespace kiln

@@ -54,7 +54,8 @@ ChartFrame frame_of(const LineChart& chart) {
     for (const Point& point : series.points) values.push_back(point.y);
     if (!series.points.empty()) last = std::max(last, series.points.back().x);
   }
-  ChartFrame frame = ChartFrame::of(last, last >= 2 ? 1 : 0, values, chart.unit);
+  const bool has_steps = std::ranges::any_of(chart.series, &Series::holds);  // a schedule's
+  ChartFrame frame = ChartFrame::of(last, last >= 2 ? 1 : 0, values, chart.unit, !has_steps);
   frame.x_name = chart.x_name;
   frame.x_unit = chart.x_unit;
   return frame;
@@ -154,14 +155,23 @@ std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most) {
   return kept;
 }
 
+double Scale::place(double value) const {
+  if (!is_log) return (value - low) / (high - low);
+  return value > 0 ? std::log(value / low) / std::log(high / low) : -1;
+}
+
 std::vector<double> Scale::marks() const {
   std::vector<double> marks;
+  if (is_log)
+    for (double mark = low; mark <= high * 1.01; mark *= 10) marks.push_back(mark);
+  if (is_log) return marks;
   const auto count = static_cast<int>(std::lround((high - low) / step));
   for (int i = 0; i <= count; ++i) marks.push_back(low + i * step);
   return marks;
 }
 
 std::string Scale::mark_text(double value) const {
+  if (is_log) return formatted("%g", value);
   if (std::abs(value) < step / 2) value = 0;
   if (std::max(std::abs(low), std::abs(high)) >= 1e6 || high - low < 1e-3)
     return formatted("%.3g", value);
@@ -192,7 +202,7 @@ double highest_shown(std::vector<double> values) {
   return *std::prev(std::ranges::upper_bound(values, low + kLittle * most));
 }
 
-Scale value_scale(const std::vector<double>& values, Unit unit) {
+Scale value_scale(const std::vector<double>& values, Unit unit, bool may_be_log) {
   double low = INFINITY, high = -INFINITY;
   for (const double value : values) {
     if (!std::isfinite(value) || std::abs(value) > 1e100) continue;
@@ -200,6 +210,10 @@ Scale value_scale(const std::vector<double>& values, Unit unit) {
     high = std::max(high, value);
   }
   if (low > high) return {0, 1, 0.2};
+  constexpr double kWide = 300;
+  if (may_be_log && unit == Unit::kPlain && low > 0 && high > kWide * low)
+    return {std::pow(10, std::floor(std::log10(low))), std::pow(10, std::ceil(std::log10(high))), 1,
+            true};
   if (low > 0 && low < 0.5 * high) low = 0;
   if (unit == Unit::kPercent && high <= 1 && high - low < 0.01) {  // flat
     low = std::max(0.0, low - 0.1);
@@ -218,7 +232,7 @@ std::string value_text(double value, Unit unit) {
 }
 
 ChartFrame ChartFrame::of(double last_x, double smallest_x_step, const std::vector<double>& values,
-                          Unit unit) {
+                          Unit unit, bool may_be_log) {
   const double most = highest_shown(values);
   std::vector<double> shown;
   ChartFrame frame;
@@ -229,7 +243,7 @@ ChartFrame ChartFrame::of(double last_x, double smallest_x_step, const std::vect
     if (std::isfinite(value)) frame.highest = std::max(frame.highest, value);
   }
   frame.x.high = last_x;
-  frame.y = value_scale(shown, unit);
+  frame.y = value_scale(shown, unit, may_be_log);
   return frame;
 }
 
@@ -255,8 +269,8 @@ std::string ChartFrame::html(const std::string& label, const std::string& curves
   const char* unit_sign = unit == Unit::kPercent ? "%" : unit == Unit::kSeconds ? "s" : "";
   const std::string svg =
       element(formatted("svg viewBox=\"0 0 %.0f %.0f\" preserveAspectRatio=\"none\" role=\"img\" "
-                        "tabindex=\"0\" data-unit=\"%s\" ",
-                        kSide, kSide, unit_sign) +
+                        "tabindex=\"0\" data-unit=\"%s\" data-scale=\"%s\" ",
+                        kSide, kSide, unit_sign, y.is_log ? "log" : "") +
                   "data-x-name=\"" + escaped(x_name) + "\" " +
                   (x_unit == Unit::kPercent ? "data-x-unit=\"%\" " : "") +
                   formatted("data-frame=\"%.9g %.9g %.9g %.9g\" aria-label=\"", x.low, x.high,

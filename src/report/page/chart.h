@@ -19,9 +19,10 @@ std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most);
 // Maps values to positions on one axis, between round numbers.
 struct Scale {
   double low = 0, high = 1, step = 1;  // `step`: between tick marks
+  bool is_log = false;                 // tick marks are powers of ten; `low` and `high` are two
 
   std::vector<double> marks() const;
-  double place(double value) const { return (value - low) / (high - low); }  // 0 at `low`
+  double place(double value) const;           // 0 at `low`, 1 at `high`
   std::string mark_text(double value) const;  // with decimals that distinguish the tick marks
 };
 
@@ -32,8 +33,9 @@ Scale round_scale(double low, double high, int most, double smallest_step = 0);
 enum class Unit { kPlain, kPercent, kSeconds };
 
 // A scale that covers the finite values, and 0 if it is close; shares end at 100 %. 0 to 1 if there
-// are none.
-Scale value_scale(const std::vector<double>& values, Unit unit = Unit::kPlain);
+// are none. If it `may_be_log`, it is for plain positive values over more than two powers of ten.
+Scale value_scale(const std::vector<double>& values, Unit unit = Unit::kPlain,
+                  bool may_be_log = false);
 
 // The highest value to show of `values`: the highest of all, unless a tenth of them at most are so
 // high that they would flatten the rest.
@@ -73,7 +75,7 @@ struct ChartFrame {
 
   // A frame from 0 to `last_x` for `values`.
   static ChartFrame of(double last_x, double smallest_x_step, const std::vector<double>& values,
-                       Unit unit = Unit::kPlain);
+                       Unit unit = Unit::kPlain, bool may_be_log = false);
 
   double left(double value) const;
   double top(double value) const;

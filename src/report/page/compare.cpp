@@ -34,9 +34,10 @@ Cells row_of(const NamedRun& named) {
                std::isfinite(valid.loss()) ? formatted("%.4f", valid.loss()) : "diverged",
                formatted("%.0f", summary.images_per_second)};
   }
-  Cells row = {printable(named.name), printable(run.start.model), epochs};
+  Cells row = {printable(named.name)};
   row.insert(row.end(), figures.begin(), figures.end());
-  row.insert(row.end(), {duration_text(summary.seconds), status_text(run.end)});
+  row.insert(row.end(), {printable(run.start.model), epochs, duration_text(summary.seconds),
+                         status_text(run.end)});
   return row;
 }
 
@@ -107,7 +108,8 @@ std::string figures_html(const std::vector<NamedRun>& runs) {
     columns.emplace_back(head, head != "run" && head != "model" && head != "status");
   rows.erase(rows.begin());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string name = name_html(rows[i][0]);
+    std::string name = name_html(rows[i][0]);
+    if (!runs[i].page.empty()) name = element("a href=\"" + escaped(runs[i].page) + "\"", name);
     for (std::string& cell : rows[i]) cell = escaped(cell);
     rows[i][0] = element(formatted("span class=\"key c%zu\"", i % kNumColors), name);
   }
@@ -150,10 +152,10 @@ void sort_by_accuracy(std::vector<NamedRun>* runs) {
 }
 
 std::vector<Cells> comparison_rows(const std::vector<NamedRun>& runs) {
-  std::vector<Cells> rows = {{"run", "model", "epochs", "top-1", "95 %", "top-5", "macro recall",
-                              "loss", "images/s", "time", "status"}};
+  std::vector<Cells> rows = {{"run", "top-1", "95 %", "top-5", "macro recall", "loss", "images/s",
+                              "model", "epochs", "time", "status"}};
   for (const NamedRun& named : runs) rows.push_back(row_of(named));
-  constexpr std::ptrdiff_t kTop5 = 5;
+  constexpr std::ptrdiff_t kTop5 = 3;
   if (std::ranges::none_of(runs, [](auto& named) { return has_top5(named.run.start.data); }))
     for (Cells& row : rows) row.erase(row.begin() + kTop5);
   return rows;

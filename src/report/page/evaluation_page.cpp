@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "report/page/chart.h"
+#include "report/page/gallery.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
 
@@ -13,6 +14,7 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kFewImages = 300;
+constexpr std::size_t kMaxListBytes = 400'000;
 constexpr double kSignificant = 0.05, kPoorlyCalibrated = 0.05;
 
 Finding verdict_of(const EvaluatedModel& model) {
@@ -68,7 +70,7 @@ std::string faults_section(const EvaluatedModel& model) {
   std::string items;
   for (const ImageFaultRecord& fault : model.faults) {
     items += fault_item(fault);
-    if (items.size() > kMaxPictureBytes) break;
+    if (items.size() > kMaxListBytes) break;
   }
   return items.empty() ? "" : section("faults", "Bad and damaged images", element("ul", items));
 }
@@ -80,22 +82,21 @@ std::string sections_of(const EvaluatedModel& model) {
     return verdict_section("How good is it?", {Judged::kNote, "The " + model.details.verdict.text},
                            figure_tiles(model.details.figures, "")) +
            trust + results_html(model.data, model.details) + faults_section(model);
-  ValidationDetails details;
-  details.confusion = model.figures.confusion();
+  const ValidationDetails& details = model.details;
   return verdict_section("How good is it?", verdict_of(model), "\n" + tiles_of(model)) + trust +
          confidence_html(model.calibration, /*chosen_here=*/false) + calibration_section(model) +
          classes_html(model.data, details) + confusion_html(model.data, details.confusion) +
-         mistakes_html(model.data, model.most_wrong, model.heat_maps, /*is_calibrated=*/true) +
-         faults_section(model);
+         results_html(model.data, model.details) + faults_section(model);
 }
 
-std::string page_of(const EvaluationRecord& record, const std::string& title,
-                    const std::string& main) {
+std::string page_of(const EvaluationRecord& record, const std::filesystem::path& page,
+                    const std::string& title, const std::string& main) {
   const std::string facts = utc_text(record.time) + " · " + record.device + " · " +
                             record.precision + " · " + grouped(record.num_images) + " images in " +
                             shortened(record.data_path, 100);
   return page_html(title, header_html(element("bdi", escaped(title)), facts_html(facts)),
-                   main + settings_section(record.options, record.versions));
+                   main + settings_section(record.options, record.versions),
+                   address_of(record.data_path, page));
 }
 
 std::string short_name(const EvaluatedModel& model) {
@@ -146,48 +147,30 @@ std::string pairs_table(const EvaluationRecord& record) {
                rows);
 }
 
-std::string difference_figure(const DifferingImage& image, const std::string& encoded) {
-  const auto answer = [&](const std::string& label, double confidence) {
-    const bool is_right = label == image.true_label;
-    return caption_line(is_right ? "correct" : "guess",
-                        element("span class=\"unseen\"", is_right ? "right: " : "wrong: ") +
-                            (is_right ? "✓ " : "✗ ") + name_html(label, 40) + " " +
-                            percent(confidence));
-  };
-  return captioned(image_html(shortened(image.file, 60), encoded, /*is_small=*/false),
-                   answer(image.first_label, image.first_confidence) +
-                       answer(image.second_label, image.second_confidence) +
-                       caption_line("truth", "is " + name_html(image.true_label, 40)) +
-                       caption_line("file", name_html(image.file)));
-}
-
 std::string differences_section(const EvaluationRecord& record) {
   std::string html;
-  std::size_t num_bytes = 0, num_shown = 0;
   for (const ModelPair& pair : record.pairs) {
-    std::string figures;
-    std::size_t num_shown_here = 0;
-    for (const DifferingImage& image : pair.images) {
-      const std::string encoded = base64(image.thumbnail.jpeg);
-      if (encoded.empty()) continue;
-      if (num_bytes + encoded.size() > kMaxPictureBytes || num_shown == kMaxPictures) break;
-      figures += difference_figure(image, encoded);
-      num_bytes += encoded.size();
-      ++num_shown;
-      ++num_shown_here;
-    }
-    if (figures.empty()) continue;
-    html +=
-        element("p",
-                "Below each image, first the answer of “" + model_html(record.models[pair.first]) +
-                    "”, then that of “" + model_html(record.models[pair.second]) + "”. " +
-                    (num_shown_here < pair.images.size()
-                         ? formatted("Showing %zu of ", num_shown_here) +
-                               grouped(pair.images.size()) + " images; all are in differences.csv."
-                         : std::string())) +
-        gallery(figures);
+    Gallery gallery{html.empty()
+                        ? "differences"
+                        : formatted("differences-%zu-%zu", pair.first + 1, pair.second + 1),
+                    "Where they differ",
+                    "Above is the answer of “" + model_html(record.models[pair.first]) +
+                        "”, below it that of “" + model_html(record.models[pair.second]) + "”.",
+                    {},
+                    "differences.csv"};
+    for (const DifferingImage& image : pair.images)
+      gallery.pictures.push_back(
+          {.file = image.file,
+           .label = image.true_label,
+           .answer = image.first_label,
+           .confidence = image.first_confidence,
+           .kinds = image.first_label == image.true_label ? "right" : "wrong",
+           .notes = {image.second_label + " " + percent(image.second_confidence) +
+                     (image.second_label == image.true_label ? " ✓" : "")},
+           .shown = {&image.thumbnail}});
+    html += gallery_html(gallery);
   }
-  return section("differences", "Where they differ", html);
+  return html;
 }
 
 }  // namespace
@@ -266,12 +249,13 @@ std::string model_page_name(std::size_t model) {
   return formatted("evaluation-%zu.html", model + 1);
 }
 
-std::string model_page_html(const EvaluationRecord& record, std::size_t model) {
-  return page_of(record, short_name(record.models[model]), sections_of(record.models[model]));
+std::string model_page_html(const EvaluationRecord& record, std::size_t model,
+                            const std::filesystem::path& page) {
+  return page_of(record, page, short_name(record.models[model]), sections_of(record.models[model]));
 }
 
-std::string evaluation_html(const EvaluationRecord& record) {
-  if (record.models.size() == 1) return model_page_html(record, 0);
+std::string evaluation_html(const EvaluationRecord& record, const std::filesystem::path& page) {
+  if (record.models.size() == 1) return model_page_html(record, 0, page);
   std::string lines;
   for (const ModelPair& pair : record.pairs)
     lines += element("p class=\"verdict\"", prose(pair_finding(record, pair)));
@@ -280,7 +264,7 @@ std::string evaluation_html(const EvaluationRecord& record) {
     for (const Finding& finding : evaluation_findings(model))
       all.push_back({finding.judged, "“" + short_name(model) + "”: " + finding.text});
   std::ranges::stable_sort(all, std::ranges::greater{}, &Finding::judged);
-  return page_of(record, formatted("%zu models compared", record.models.size()),
+  return page_of(record, page, formatted("%zu models compared", record.models.size()),
                  section("models", "Which is best?", lines + models_table(record)) +
                      section("trust", "Can it be trusted?", findings_list(all)) +
                      section("pairs", "Image by image", pairs_table(record)) +

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "base/url.h"
 #include "record/run_summary.h"
@@ -48,11 +49,15 @@ static std::string with_typographic_quotes(const std::string& html) {
 }
 
 std::string prose(std::string_view text) {
-  std::string html = with_typographic_quotes(escaped(text));
-  bool is_open = false;
-  for (std::size_t at = 0; (at = html.find('`', at)) != std::string::npos; is_open = !is_open) {
-    if (!is_open && html.find('`', at + 1) == std::string::npos) break;
-    html.replace(at, 1, is_open ? "</code>" : "<code>");
+  const std::string plain = escaped(text);
+  std::string html;
+  for (std::size_t begin = 0; begin < plain.size();) {  // what is code stays as it is
+    const std::size_t open = plain.find('`', begin), close = plain.find('`', open + 1);
+    const bool has_code = open != plain.npos && close != plain.npos;
+    html += with_typographic_quotes(plain.substr(begin, has_code ? open - begin : plain.npos));
+    if (!has_code) break;
+    html += element("code", plain.substr(open + 1, close - open - 1));
+    begin = close + 1;
   }
   constexpr std::string_view kOpen = "“", kClose = "”";
   for (std::size_t at = 0; (at = html.find(kOpen, at)) != std::string::npos;) {
@@ -119,12 +124,6 @@ std::string section(const std::string& id, const std::string& heading, const std
   return element("section id=\"" + id + "\"", element("h2", escaped(heading)) + "\n" + html) + "\n";
 }
 
-std::string image_html(const std::string& alt, const std::string& base64_jpeg, bool is_small) {
-  if (base64_jpeg.empty()) return "";
-  return std::string(is_small ? "<img class=\"pixels\" alt=\"" : "<img alt=\"") + escaped(alt) +
-         "\" src=\"data:image/jpeg;base64," + base64_jpeg + "\">";
-}
-
 // What is written in `html`, in lowercase, without what is folded, code and values.
 static std::string words_of(std::string_view html) {
   constexpr std::string_view kLeftOut[] = {"<details", "<pre", "<code", "<bdi"};
@@ -180,17 +179,31 @@ std::string words_html(std::string_view html) {
                  folded("Words on this page", element("dl class=\"words\"", "\n" + items)));
 }
 
+std::string address_of(const std::filesystem::path& place, const std::filesystem::path& page) {
+  std::error_code fault;
+  if (place.empty() || !is_there(place)) return "";
+  const std::filesystem::path link =
+      std::filesystem::proximate(place, std::filesystem::absolute(page).parent_path(), fault);
+  return fault ? "" : link.generic_string();
+}
+
 std::string page_html(const std::string& title, const std::string& header, const std::string& main,
-                      int reload_seconds) {
+                      const std::string& images, int reload_seconds) {
   const std::string reload =
       reload_seconds == 0
           ? ""
           : formatted("<meta http-equiv=\"refresh\" content=\"%d\">\n", reload_seconds);
-  return filled(kPageHtml, {{"reload", reload},
-                            {"title", escaped(title + " – Kiln")},
-                            {"style", std::string(kReportCss)},
-                            {"body", header + element("main", main + words_html(main))},
-                            {"script", std::string(kReportJs)}});
+  std::string hash;
+  for (std::size_t i = 0; i < kReportJsHash.size(); i += 2)
+    hash += static_cast<char>(std::stoi(std::string(kReportJsHash.substr(i, 2)), nullptr, 16));
+  return filled(kPageHtml,
+                {{"hash", base64(hash)},
+                 {"reload", reload},
+                 {"title", escaped(title + " – Kiln")},
+                 {"style", std::string(kReportCss)},
+                 {"body", header + element("main data-images=\"" + escaped(images) + "\"",
+                                           main + words_html(main))},
+                 {"script", std::string(kReportJs)}});
 }
 
 std::string filled(std::string_view text, const TemplateValues& values) {

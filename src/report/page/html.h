@@ -2,6 +2,7 @@
 // everything named `html` is already escaped.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,29 +50,15 @@ inline std::string folded(std::string_view summary, const std::string& html) {
 // A `<section>` under a heading; `id` is its anchor. Empty for an empty `html`.
 std::string section(const std::string& id, const std::string& heading, const std::string& html);
 
-// A gallery of pictures, each with lines below it:
-
-inline constexpr int kSmallImage = 96;  // pixels: up to this size images are not smoothed
-inline constexpr std::size_t kMaxPictures = 24, kMaxPictureBytes = 400'000;  // of a list
-
-// An `<img>` of a JPEG file in base64; empty if that is empty. `alt` is plain text.
-std::string image_html(const std::string& alt, const std::string& base64_jpeg, bool is_small);
-// A line of the style "guess", "truth" or "file" of report.css.
-inline std::string caption_line(const std::string& style, std::string_view html) {
-  return element("span class=\"" + style + "\"", html);
-}
-inline std::string captioned(const std::string& pictures, std::string_view lines) {
-  return element("figure", pictures + element("figcaption", lines)) + "\n";
-}
-inline std::string gallery(const std::string& captioned_pictures) {
-  return element("div class=\"mistakes\"", "\n" + captioned_pictures);
-}
-
 // The frame shared by all pages: style and script around a header and main part, in one
-// self-contained file. Its Content-Security-Policy forbids loading anything else.
+// self-contained file. Its Content-Security-Policy allows this script by its hash, and forbids
+// loading anything.
+// `images`: the address of the folder that pictures are named in, for links; may be empty.
 // `reload_seconds`: after which the page loads itself again; 0: never.
 std::string page_html(const std::string& title, const std::string& header, const std::string& main,
-                      int reload_seconds = 0);
+                      const std::string& images = "", int reload_seconds = 0);
+// The relative address of `place`, for a page at `page`; empty if there is nothing there.
+std::string address_of(const std::filesystem::path& place, const std::filesystem::path& page);
 inline std::string header_html(const std::string& heading, const std::string& more = "") {
   return element("header", element("p class=\"brand\"", "Kiln") + element("h1", heading) + more);
 }
@@ -92,9 +79,10 @@ std::string filled(std::string_view text, const TemplateValues& values);
 // The files of `assets/`, embedded.
 
 extern const std::string_view
-    kPageHtml;  // with {{reload}}, {{title}}, {{style}}, {{body}}, {{script}}
+    kPageHtml;  // with {{hash}}, {{reload}}, {{title}}, {{style}}, {{body}}, {{script}}
 extern const std::string_view kReportCss;
 extern const std::string_view kReportJs;
+extern const std::string_view kReportJsHash;  // its SHA-256, 64 hexadecimal digits
 extern const std::string_view kWordsMd;  // docs/words.md: "- **a word, another one**: the meaning"
 
 }  // namespace kiln

@@ -110,7 +110,8 @@ class HtmlReport : public RunSink {
   }
   void end(const RunRecord& run) override {
     const std::filesystem::path record = path_.parent_path() / kRunFileName;
-    if (has_epoch_ || !is_there(next_record(record))) write_file_durably(path_, report_html(run));
+    if (has_epoch_ || !is_there(next_record(record)))
+      write_file_durably(path_, report_html(run, path_));
   }
 
  private:
@@ -119,7 +120,7 @@ class HtmlReport : public RunSink {
     if (since_.seconds() < pause_) return;
     pause_ = kLeast;
     since_.lap();
-    write_file_durably(path_, report_html(run_, static_cast<int>(kLeast)));
+    write_file_durably(path_, report_html(run_, path_, static_cast<int>(kLeast)));
     pause_ = std::max(kLeast, since_.lap() / kShare);
   }
 
@@ -195,6 +196,17 @@ std::string answers_html(const Calibration& calibration) {
          (notes.empty() ? "" : element("p", notes));
 }
 
+// What the page's script makes a slider of: the thresholds, and what is answered from each on.
+std::string thresholds_html(const std::vector<AnswerBin>& answers) {
+  std::string bins;
+  for (const AnswerBin& bin : answers)
+    if (bin.images > 0)
+      bins += formatted("%.7g %lld %lld,", bin.from, static_cast<long long>(bin.images),
+                        static_cast<long long>(bin.right));
+  if (!bins.empty()) bins.pop_back();
+  return "<p class=\"thresholds\" hidden data-bins=\"" + bins + "\"></p>";
+}
+
 // The accuracy by the share of images answered, the most confident ones first.
 std::string trade_chart(const std::vector<AnswerBin>& answers) {
   LineChart chart{.title = "Accuracy by share answered",
@@ -263,20 +275,6 @@ std::string pairs_table(const DataRecord& data, const ConfusionMatrix& matrix) {
   if (rows.empty()) return "";
   return table("Confused most often",
                {text_column("true class"), text_column("predicted"), "images"}, rows);
-}
-
-// `encoded`: the thumbnail, a JPEG in Base64. `encoded_map`: its heat map, likewise, or empty.
-std::string mistake(const DataRecord& data, const JudgedImage& image, const std::string& encoded,
-                    const std::string& encoded_map) {
-  const bool is_small = data.eval_height > 0 && data.eval_height <= kSmallImage;
-  const std::string guess = class_name(data, image.guess), share = percent(image.confidence);
-  return captioned(
-      image_html(class_name(data, image.truth) + " predicted as " + guess + ", " + share, encoded,
-                 is_small) +
-          image_html("heat map for " + guess, encoded_map, is_small),
-      caption_line("guess", label_html(data, image.guess) + " " + share) +
-          caption_line("truth", "is " + label_html(data, image.truth)) +
-          caption_line("file", name_html(image.file)));
 }
 
 }  // namespace
@@ -378,7 +376,8 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here) {
                                              : ", which was fitted on these validation images.") +
                   " A threshold is one at which even the lower end of the 95 % interval reaches "
                   "the target.") +
-          trade_chart(calibration.answers) + answers_html(calibration));
+          trade_chart(calibration.answers) + thresholds_html(calibration.answers) +
+          answers_html(calibration));
 }
 
 std::string classes_html(const DataRecord& data, const ValidationDetails& details) {
@@ -390,7 +389,8 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
     const int guess = most_often_taken_for(details.confusion, score.label);
     rows.push_back(
         {label_html(data, score.label), share_html(score.recall()), share_html(score.precision()),
-         grouped(score.images), grouped(score.hits),
+         grouped(score.images), grouped(score.hits), grouped(score.images - score.hits),
+         grouped(score.guesses - score.hits),
          data.train_counts.empty() ? "–" : grouped(count_of(data.train_counts, score.label)),
          guess < 0 ? ""
                    : label_html(data, guess) + " " +
@@ -407,12 +407,12 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
       percent(macro_recall(scores)) + ".";
   if (rows.size() < scores.size())
     lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
-  return section(
-      "classes", "Results by class",
-      element("p", lead) + table("Classes, worst recall first",
-                                 {text_column("class"), "recall", "precision", "images", "correct",
-                                  "training images", text_column("most confused with")},
-                                 rows));
+  return section("classes", "Results by class",
+                 element("p", lead) + table("Classes, worst recall first",
+                                            {text_column("class"), "recall", "precision", "images",
+                                             "right", "missed", "false", "training images",
+                                             text_column("most confused with")},
+                                            rows));
 }
 
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix) {
@@ -439,29 +439,8 @@ std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix
           element("div class=\"beside\"", matrix_table(data, small) + pairs_table(data, matrix)));
 }
 
-std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
-                          const std::vector<Thumbnail>& heat_maps, bool is_calibrated) {
-  std::string figures;
-  std::size_t num_shown = 0, num_bytes = 0;
-  for (std::size_t i = 0; i < wrong.size() && num_shown < kMaxPictures; ++i) {
-    const std::string encoded = base64(wrong[i].thumbnail.jpeg);
-    const std::string encoded_map = i < heat_maps.size() ? base64(heat_maps[i].jpeg) : "";
-    const std::size_t size = encoded.size() + encoded_map.size();
-    if (encoded.empty() || num_bytes + size > kMaxPictureBytes) continue;
-    figures += mistake(data, wrong[i], encoded, encoded_map);
-    num_bytes += size;
-    ++num_shown;
-  }
-  if (figures.empty()) return "";
-  std::string lead = std::string("Misclassified images with the highest confidence") +
-                     (is_calibrated ? "" : " (before calibration)") + ": hard or mislabeled ones.";
-  if (!heat_maps.empty())
-    lead +=
-        " Below each, yellow marks the parts that led to the prediction, and violet the others.";
-  return section("mistakes", "Most confident mistakes", element("p", lead) + gallery(figures));
-}
-
-std::string report_html(const RunRecord& run, int reload_seconds) {
+std::string report_html(const RunRecord& run, const std::filesystem::path& page,
+                        int reload_seconds) {
   const DataRecord& data = run.start.data;
   const ValidationDetails& details = run.details;
   std::string steps;
@@ -472,10 +451,9 @@ std::string report_html(const RunRecord& run, int reload_seconds) {
       section("next", "What to try next", steps) + curves_html(run) + time_html(run) +
       interruptions_html(run) + confidence_html(details.calibration, /*chosen_here=*/true) +
       classes_html(data, details) + confusion_html(data, details.confusion) +
-      mistakes_html(data, details.most_wrong, {}, /*is_calibrated=*/false) +
-      results_html(data, details) + doubtful_html(data, details.doubtful) + warnings_html(run) +
-      data_html(run) + settings_html(run);
-  return page_html(run_title(run.start), headline_html(run), main, reload_seconds);
+      results_html(data, details) + warnings_html(run) + data_html(run) + settings_html(run);
+  return page_html(run_title(run.start), headline_html(run), main,
+                   address_of(data.valid_path, page), reload_seconds);
 }
 
 std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path, const RunRecord& run) {

@@ -22,7 +22,9 @@ struct Series;
 // `report.html`: the run so far. Under 2 MB for any number of classes, epochs and warnings: long
 // lists are truncated, which is stated. `reload_seconds`, while the run goes on: how soon there
 // will be a newer one, which the page then loads; 0: it stays as it is.
-std::string report_html(const RunRecord& run, int reload_seconds = 0);
+// `page`: where it will be.
+std::string report_html(const RunRecord& run, const std::filesystem::path& page = {},
+                        int reload_seconds = 0);
 
 inline constexpr const char* kReportName = "report.html";
 // Writes the report of `run`, which the other sinks are told of, after its first epoch, then every
@@ -33,24 +35,38 @@ std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path, con
 struct NamedRun {
   std::string name;
   RunRecord run;
+  std::string page = {};  // the relative address of its report; may be empty
 };
 // Compares several runs side by side: metrics, curves, and the options that differ.
 std::string comparison_html(const std::vector<NamedRun>& runs);
 
 // `evaluation.html` of `kiln evaluate`: all results of a single model, or a comparison of several
 // with links to the page of each. Same size limits as report_html().
-std::string evaluation_html(const EvaluationRecord& record);
+std::string evaluation_html(const EvaluationRecord& record, const std::filesystem::path& page = {});
 // The page of one of several models: "evaluation-2.html" for the second.
 std::string model_page_name(std::size_t model);
-std::string model_page_html(const EvaluationRecord& record, std::size_t model);
+std::string model_page_html(const EvaluationRecord& record, std::size_t model,
+                            const std::filesystem::path& page = {});
 
 // `audit.html` of `kiln audit`: the images worth looking at, most doubtful first, and what to do
 // with them. Shows at most `num_shown` pictures per list; the files beside the page list all
 // images.
-std::string audit_html(const AuditRecord& record);
+std::string audit_html(const AuditRecord& record, const std::filesystem::path& page = {});
+
+// The page of `kiln score --page`: answers for new images.
+struct AnswersPage {
+  double time = 0;  // Unix seconds
+  std::string model, data_path;
+  double threshold = 0;                   // the least confidence of an answer
+  std::vector<std::string> classes = {};  // the model's
+  std::vector<long long> counts = {};     // answers, by class
+  long long num_images = 0, num_bad = 0;
+  std::vector<JudgedImage> images = {};  // some of each class
+};
+std::string answers_html(const AnswersPage& page, const std::filesystem::path& path);
 
 // The parts of report.html: each a `<section>`, or empty if the run has nothing to show. Defined in
-// page_facts.cpp, but for the verdict (page.cpp) and doubtful images (audit_page.cpp).
+// page_facts.cpp, but for the verdict (page.cpp).
 
 std::string verdict_html(const RunRecord& run);   // did it work: the metrics
 std::string time_html(const RunRecord& run);      // time breakdown
@@ -58,9 +74,6 @@ std::string warnings_html(const RunRecord& run);  // warnings of the log, and ba
 std::string data_html(const RunRecord& run);
 std::string interruptions_html(const RunRecord& run);
 std::string settings_html(const RunRecord& run);  // command, options, versions
-// For runs with `--folds`: images whose labels are probably wrong, judged by models that have not
-// seen them, most doubtful first.
-std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>& doubtful);
 
 // The settings of a command that is not a training run.
 std::string settings_section(const TextPairs& options, const TextPairs& versions);
@@ -80,15 +93,11 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here);
 // One row per class, worst first.
 std::string classes_html(const DataRecord& data, const ValidationDetails& details);
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
-// What the task gives beside these: tables with curves, and pictures.
+// What the task gives beside these: tables with curves, and galleries.
 std::string results_html(const DataRecord& data, const ValidationDetails& details);
 // Tiles of figures that are not counted; `when` follows their names.
 std::string figure_tiles(const std::vector<Figure>& figures, const std::string& when);
 std::string capitalized(std::string text);
-// `heat_maps`: where in each image the model saw its answer; may be empty. `is_calibrated`: the
-// confidences are.
-std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
-                          const std::vector<Thumbnail>& heat_maps, bool is_calibrated);
 
 // Interpretation of metrics: did it work, can it be trusted, what limited its speed. Of a run:
 // defined in findings.cpp, its speed in page_facts.cpp; of an evaluation or an audit: in its page.

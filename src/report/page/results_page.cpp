@@ -1,12 +1,15 @@
-// What a task gives for pages as data: tables and pictures.
+// What a task gives for pages as data, tables and pictures; and the page of answers.
 #include <cctype>
 
 #include "base/text.h"
+#include "report/page/gallery.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
 
 namespace kiln {
 namespace {
+
+constexpr std::size_t kMaxRows = 1000;
 
 // Values from 0 to 1, from left to right.
 std::string curve_html(const std::vector<double>& values) {
@@ -38,31 +41,49 @@ std::string table_html(const ResultTable& given) {
                  element("p", escaped(given.lead)) + table(given.caption, columns, rows));
 }
 
-std::string pictures_html(const DataRecord& data, const PictureList& list) {
-  const bool is_small = data.eval_height > 0 && data.eval_height <= kSmallImage;
-  std::string figures;
-  std::size_t num_bytes = 0;
-  for (const JudgedImage& image : list.images) {
-    const std::string encoded = base64(image.thumbnail.jpeg);
-    if (encoded.empty() || num_bytes + encoded.size() > kMaxPictureBytes) continue;
-    num_bytes += encoded.size();
-    const std::string name = class_name(data, image.guess);
-    figures += captioned(image_html(name + " " + list.word, encoded, is_small),
-                         caption_line("guess", name_html(name) + " " + escaped(list.word) + ", " +
-                                                   percent(image.confidence)) +
-                             caption_line("file", name_html(image.file)));
-  }
-  if (figures.empty()) return "";
-  return section(list.id, list.heading, element("p", escaped(list.lead)) + gallery(figures));
-}
-
 }  // namespace
 
 std::string results_html(const DataRecord& data, const ValidationDetails& details) {
   std::string html;
   for (const ResultTable& table : details.tables) html += table_html(table);
-  for (const PictureList& list : details.pictures) html += pictures_html(data, list);
+  for (const PictureList& list : details.pictures) html += gallery_html(data, list);
   return html;
+}
+
+std::string answers_html(const AnswersPage& page, const std::filesystem::path& path) {
+  DataRecord data;
+  data.classes = page.classes;
+  long long num_answered = 0;
+  std::vector<Cells> rows;
+  for (std::size_t label = 0; label < page.counts.size(); ++label) {
+    num_answered += page.counts[label];
+    if (page.counts[label] > 0 && rows.size() < kMaxRows)
+      rows.push_back({name_html(page.classes[label]), grouped(page.counts[label]),
+                      percent(share_of(page.counts[label], page.num_images))});
+  }
+  const auto counted = [](const char* name, const char* id, long long count) {
+    return tile(name, figure(id, static_cast<double>(count), grouped(count)), "");
+  };
+  std::string tiles =
+      counted("Images", "images", page.num_images) + counted("Answered", "answered", num_answered);
+  if (page.threshold > 0) tiles += counted("Unsure", "unsure", page.num_images - num_answered);
+  if (page.num_bad > 0) tiles += counted("Bad images", "bad", page.num_bad);
+  Gallery gallery{"pictures", "Pictures", "Some images of each class.", {}};
+  for (const JudgedImage& image : page.images) {
+    Picture& picture = gallery.pictures.emplace_back(picture_of(data, image));
+    if (page.threshold > 0)
+      picture.kinds = image.confidence < page.threshold ? "unsure" : "answered";
+  }
+  const std::string title = "Answers for new images";
+  return page_html(
+      title,
+      header_html(title, facts_html(utc_text(page.time) + " · " + page.model + " · " +
+                                    shortened(page.data_path, 100))),
+      section("answers", "How many of each class?",
+              element("dl class=\"tiles\"", tiles) +
+                  table("Images by answer", {text_column("class"), "images", "share"}, rows)) +
+          gallery_html(gallery),
+      address_of(page.data_path, path));
 }
 
 std::string capitalized(std::string text) {

@@ -18,7 +18,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/split/groups.h"
-#include "predict/explanations.h"
+#include "predict/shown_answers.h"
 #include "record/run_summary.h"
 #include "run/bad_images.h"
 #include "run/epoch.h"
@@ -157,8 +157,6 @@ at::Tensor gathered_rows(World& world, const at::Tensor& mine, std::int64_t widt
   return all;
 }
 
-constexpr std::size_t kMostDoubtful = 200, kMostDoubtfulShown = 24;  // in the record
-
 // On rank 0 returns the features of all ranks in sample order, as a single process would have them.
 // Empty on the other ranks. A collective.
 LabeledFeatures gathered(World& world, LabeledFeatures mine) {
@@ -201,42 +199,46 @@ Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labe
 
 std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images,
                                        const Task& task) {
-  const auto [confidences, guesses] = task.answers(logits);
   std::vector<Prediction> predictions;
-  for (std::size_t i = 0; i < images.labels.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i);
-    predictions.push_back({images.samples[i], images.labels[i],
-                           static_cast<std::int32_t>(guesses[row].item<std::int64_t>()),
-                           confidences[row].item<float>()});
-  }
+  for (std::size_t i = 0; i < images.labels.size(); ++i)
+    predictions.push_back({images.samples[i], images.labels[i]});
+  if (!predictions.empty()) set_answers(task.answers(logits), predictions);
   return predictions;
 }
 
-// The training images whose labels are probably wrong, most doubtful first; those that a page shows
-// have thumbnails. Empty if there are too many classes.
-std::vector<JudgedImage> doubtful_images(const Sources& sources, const TransformSpec& pixels,
-                                         const at::Tensor& logits, const LabeledFeatures& images) {
+// Adds a gallery of the training images whose labels are probably wrong, most doubtful first. Not
+// for too many classes.
+void add_doubtful(const Job& job, const at::Tensor& logits, const LabeledFeatures& images,
+                  ValidationDetails* details) {
+  const Sources& sources = job.sources;
   const std::size_t num_classes = sources.train.classes.size();
-  if (num_classes > kMaxConfusionClasses) return {};
+  if (num_classes > kMaxConfusionClasses) return;
   const at::Tensor probabilities = logits.softmax(1).contiguous();
   const JudgedLabels judged{
       {probabilities.const_data_ptr<float>(), static_cast<std::size_t>(probabilities.numel())},
       images.labels,
       num_classes};
   if (!can_judge_labels(judged.num_agreed(), static_cast<std::int64_t>(images.labels.size())))
-    return {};
-  std::vector<JudgedImage> doubtful;
+    return;
+  PictureList doubtful{
+      "doubtful", "Labels that the models doubt",
+      "Judged by the models of folds that have not seen the image (confident learning), most "
+      "doubtful first. `kiln audit` lists them all, with duplicates, in a file that you can "
+      "correct "
+      "and train with.",
+      ""};
   for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
     const std::uint32_t sample = images.samples[row];
     const std::int32_t best = judged.best(row);
-    doubtful.push_back({std::string(sources.train.samples.file_name(sample)), images.labels[row],
-                        best, judged.row(row)[best],
-                        doubtful.size() < kMostDoubtfulShown
-                            ? thumbnail_of(sources.train, sample, pixels)
-                            : Thumbnail()});
-    if (doubtful.size() == kMostDoubtful) break;
+    doubtful.images.push_back(judged_image(sources.train,
+                                           {.sample = sample,
+                                            .label = images.labels[row],
+                                            .predicted = best,
+                                            .confidence = judged.row(row)[best]},
+                                           job.plan.pixels.valid, !job.config.output.no_pictures));
+    if (doubtful.images.size() == kMostDrawn) break;
   }
-  return doubtful;
+  if (!doubtful.images.empty()) details->pictures.push_back(std::move(doubtful));
 }
 
 class FeatureRun {
@@ -470,8 +472,7 @@ class FeatureRun {
     if (has_folds && leads()) {
       details.out_of_fold = {run_.config.optimization.folds, /*is_validation=*/!validates(),
                              totals_of(head_.out_of_fold_logits, train_.labels, single_label())};
-      details.doubtful =
-          doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
+      add_doubtful(run_, head_.out_of_fold_logits, train_, &details);
     }
     if (leads()) log_result();
     run_.log.epoch(record_, &details);

@@ -236,7 +236,7 @@ class Audit {
     judge();
     output_->replace({{kDoubtfulName, doubtful_csv(record_)},
                       {kDuplicatesName, duplicates_csv(record_)},
-                      {kPageName, audit_html(record_)},
+                      {kPageName, audit_html(record_, fs::path(config_.output_path) / kPageName)},
                       {kAuditFileName, audit_json(record_)}});
     return record_;
   }
@@ -252,7 +252,7 @@ class Audit {
     record_.device = job_.device.description;
     record_.precision = precision_name(job_.precision.precision);
     record_.backbone = backbone_->description;
-    record_.num_shown = static_cast<std::size_t>(config_.top);
+    record_.num_shown = config_.no_pictures ? 0 : static_cast<std::size_t>(config_.top);
     const int threads =
         config_.prediction.loader_threads > 0 ? config_.prediction.loader_threads : usable_cpus();
     const ImageLooks looks = look_at_images(set, threads);

@@ -19,6 +19,7 @@
 #include "data/dataset/image_source.h"
 #include "data/split/groups.h"
 #include "predict/job.h"
+#include "predict/shown_answers.h"
 #include "record/evaluation.h"
 #include "record/label_scores.h"
 #include "record/run_json.h"
@@ -46,7 +47,7 @@ struct ModelAnswers {
   TransformSpec pixels;  // how the model saw them
 };
 
-constexpr std::size_t kMostWrong = 24, kNamed = 10, kMaxThumbnails = 24;
+constexpr std::size_t kMostExplained = 24, kNamed = 10, kMaxThumbnails = 100;
 constexpr const char* kPageName = "evaluation.html";
 constexpr const char* kTensorboardFolder = "tensorboard";
 
@@ -88,10 +89,11 @@ class EvaluatedAnswers {
              .all_classes = true},
         model_(model),
         set_(set),
+        draws_(!config.no_pictures),
         true_labels_(set, labels()),
         ids_(class_ids(set, labels())),
         faults_(config.prediction.max_bad_images, log),
-        figures_(has_several() ? 0 : static_cast<int>(labels().size()), config.top_k, kMostWrong),
+        figures_(has_several() ? 0 : static_cast<int>(labels().size()), config.top_k),
         answers_(has_several() ? 0 : set.samples.size(), Prediction{.predicted = -1}),
         sets_(set.labels.sets) {
     require_labels(config);
@@ -176,9 +178,13 @@ class EvaluatedAnswers {
     if (truth < 0) return;
     std::vector<std::int32_t> top;
     for (const RankedClass& one : row.best) top.push_back(one.id);
-    figures_.add({i, truth, top, row.probabilities});
-    answers_[i] = {
+    figures_.add({truth, top, row.probabilities});
+    Prediction& answer = answers_[i] = {
         .sample = i, .label = truth, .predicted = top[0], .confidence = row.best[0].confidence};
+    for (std::size_t k = 1; k < std::min(row.best.size(), 1 + Prediction::kNumNext); ++k) {
+      answer.next[k - 1] = row.best[k].id;
+      answer.next_shares[k - 1] = row.best[k].confidence;
+    }
   }
   void judge_labels(std::uint32_t i, const at::Tensor& logits, Score& row) {
     const auto* own = logits.const_data_ptr<float>();
@@ -195,17 +201,22 @@ class EvaluatedAnswers {
     model.calibration.temperature = model_.directory.calibration.temperature;
     model.calibration.answers = figures_.answers();
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
-    for (const WrongImage& wrong : figures_.most_confidently_wrong()) {
-      const auto i = static_cast<std::size_t>(wrong.image);
-      model.most_wrong.push_back({std::string(set_.samples.file_name(i)), wrong.truth, wrong.guess,
-                                  wrong.confidence, thumbnail_of(set_, i, pixels)});
-    }
+    model.details.confusion = figures_.confusion();
+    std::vector<Prediction> judged;
+    std::ranges::copy_if(answers_, std::back_inserter(judged),
+                         [](const Prediction& answer) { return answer.predicted >= 0; });
+    model.details.pictures.push_back(
+        gallery_of(judged_images(set_, judged, pixels, draws_), /*is_calibrated=*/true));
   }
   void add_several(EvaluatedModel& model, const TransformSpec& pixels) const {
     const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
       const std::uint32_t sample = images_[mistake.image];
-      return {std::string(set_.samples.file_name(sample)), mistake.label, mistake.label,
-              mistake.confidence, thumbnail_of(set_, sample, pixels)};
+      return judged_image(set_,
+                          {.sample = sample,
+                           .label = mistake.label,
+                           .predicted = mistake.label,
+                           .confidence = static_cast<float>(mistake.confidence)},
+                          pixels, draws_);
     };
     LabelResults results = label_results({logits_, given_, sets_, labels().size()},
                                          model_.directory.calibration, labels(), show);
@@ -219,6 +230,7 @@ class EvaluatedAnswers {
 
   const Predictor& model_;
   const Dataset& set_;
+  const bool draws_;
   const TrueLabels true_labels_;
   const std::vector<int> ids_;  // class_ids()
   PredictionFaults faults_;
@@ -235,7 +247,7 @@ class EvaluatedAnswers {
 
 // Thumbnails show the images as the first of the two models saw them.
 ModelPair compare(const Dataset& set, const std::vector<ModelAnswers>& all, std::size_t first,
-                  std::size_t second) {
+                  std::size_t second, bool draws) {
   ModelPair pair{.first = first, .second = second};
   const auto label = [&](std::size_t model, const Prediction& answer) {
     return all[model].model.data.classes[static_cast<std::size_t>(answer.predicted)];
@@ -253,7 +265,7 @@ ModelPair compare(const Dataset& set, const std::vector<ModelAnswers>& all, std:
                            one.confidence,
                            other.confidence,
                            {}});
-    if (pair.images.size() <= kMaxThumbnails)
+    if (draws && pair.images.size() <= kMaxThumbnails)
       pair.images.back().thumbnail = thumbnail_of(set, i, all[first].pixels);
   }
   pair.test = mcnemar_test(pair.answers);
@@ -280,12 +292,9 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
 }
 
 std::string events_of(const EvaluationRecord& record, const EvaluatedModel& model) {
-  ValidationDetails details = model.details;
-  details.confusion = model.figures.confusion();
-  details.most_wrong = model.most_wrong;
   return first_event(record.time) + options_event(record.options, record.time) +
          scalars_event(evaluation_metrics(model), record.time, 0) +
-         pictures_event(details, model.data.classes, record.time, 0) +
+         pictures_event(model.details, model.data.classes, record.time, 0) +
          end_event(/*succeeded=*/true, record.time);
 }
 
@@ -307,14 +316,15 @@ void add_reports(const EvaluationRecord& record, const fs::path& folder,
   if (num_models > 1) {
     add("differences.csv", differences_csv(record));
     for (std::size_t i = 0; i < num_models; ++i)
-      add(model_page_name(i), model_page_html(record, i));
+      add(model_page_name(i), model_page_html(record, i, folder / model_page_name(i)));
   }
-  add(kPageName, evaluation_html(record));
+  add(kPageName, evaluation_html(record, folder / kPageName));
   add(kEvaluationFileName, evaluation_json(record));
 }
 
 // If a tracking server is configured, sends it one run with a step for each model.
-void send_to_mlflow(const EvaluationRecord& record, const fs::path& folder, Log& log) {
+void send_to_mlflow(const EvaluationRecord& record, const EvaluateConfig& config, Log& log) {
+  const fs::path folder = config.output_path;
   const std::optional<MlflowSettings> settings = mlflow_settings_of_environment();
   if (!settings) return;
   TextPairs params = record.options;
@@ -325,7 +335,8 @@ void send_to_mlflow(const EvaluationRecord& record, const fs::path& folder, Log&
       points.push_back({metric.name, metric.value, static_cast<std::int64_t>(record.time * 1000),
                         static_cast<std::int64_t>(i + 1)});
   }
-  MlflowSink sink(*settings, {folder / kPageName, folder / kEvaluationFileName}, log);
+  MlflowSink sink(*settings, {folder / kPageName, folder / kEvaluationFileName},
+                  config.mlflow_pictures, log);
   sink.begin(std::move(params), record.versions);
   sink.add(std::move(points));
   sink.finish("FINISHED");
@@ -362,19 +373,17 @@ void log_metrics(const EvaluatedModel& model, Log& log) {
 // Draws heat maps of the most confident mistakes: pictures in the folder, thumbnails for the page.
 void explain_mistakes(PredictionJob& job, Predictor& model, ModelAnswers& answers) {
   std::vector<Prediction> mistakes;
-  for (const WrongImage& image : answers.model.figures.most_confidently_wrong())
-    mistakes.push_back({.sample = static_cast<std::uint32_t>(image.image),
-                        .label = image.truth,
-                        .predicted = image.guess,
-                        .confidence = static_cast<float>(image.confidence)});
+  for (const Prediction& answer : answers.images)
+    if (answer.predicted >= 0 && answer.predicted != answer.label) mistakes.push_back(answer);
+  std::ranges::stable_sort(mistakes, std::ranges::greater{}, &Prediction::confidence);
+  mistakes.resize(std::min(mistakes.size(), kMostExplained));
   const Explained explained =
       job.explanations->add(model, answers.pixels, job.images, mistakes, job.log);
-  for (std::size_t i = 0; i < mistakes.size() && explained.num_drawn > 0; ++i) {
-    const at::Tensor& map = explained.maps[i];
-    answers.model.heat_maps.push_back(
-        map.defined() ? thumbnail_of(job.images, mistakes[i].sample, answers.pixels, map)
-                      : Thumbnail());
-  }
+  std::vector<JudgedImage>& shown = answers.model.details.pictures.front().images;
+  for (std::size_t i = 0; i < mistakes.size(); ++i)
+    if (explained.maps[i].defined())
+      shown[i].heat_map =
+          thumbnail_of(job.images, mistakes[i].sample, answers.pixels, explained.maps[i]);
 }
 
 // Evaluates one model after another, and writes a file of answers for each.
@@ -421,7 +430,7 @@ EvaluationRecord record_of(const EvaluateConfig& config, const PredictionJob& jo
                           .num_unlabeled = num_unlabeled(samples)};
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = i + 1; j < all.size(); ++j)
-      record.pairs.push_back(compare(job.images, all, i, j));
+      record.pairs.push_back(compare(job.images, all, i, j, !config.no_pictures));
   std::vector<std::string> doubts;
   if (std::string note = note_of_contradictions(job.images, hashes_of(samples)); !note.empty())
     doubts.push_back(std::move(note));
@@ -468,7 +477,7 @@ int run(const EvaluateConfig& config, Process& process) {
       if (finding.judged == Judged::kWarning) log.warning(finding.text);
   }
   for (const ModelPair& pair : record.pairs) log.info(pair_finding(record, pair));
-  send_to_mlflow(record, config.output_path, log);
+  send_to_mlflow(record, config, log);
   log.info("");
   log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'" +
            (job.explanations ? " and '" + config.explain + "'." : "."));

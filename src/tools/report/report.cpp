@@ -1,3 +1,4 @@
+#include <cmath>
 #include <filesystem>
 #include <sstream>
 
@@ -5,30 +6,74 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "record/picture_file.h"
 #include "record/run_file.h"
+#include "record/run_json.h"
 #include "record/run_summary.h"
+#include "report/page/html.h"
 #include "report/page/page.h"
+#include "report/scores/score_formats.h"
 #include "tools/commands.h"
 
 namespace kiln {
 
 namespace fs = std::filesystem;
 
+// The table of a comparison, for programs: shares from 0 to 1; null: unknown.
+static Json numbers_of(const NamedRun& named) {
+  const RunRecord& run = named.run;
+  const RunSummary summary = summary_of(run);
+  Json json = {{"run", named.name}, {"model", run.start.model}};
+  const auto add = [&](const char* name, double value) {
+    json[name] = summary.kept != nullptr && std::isfinite(value) ? Json(value) : Json();
+  };
+  const EpochRecord kept = summary.kept == nullptr ? EpochRecord() : *summary.kept;
+  add("top1", kept.valid.top1_accuracy());
+  add("top1_low", summary.top1_interval.low);
+  add("top1_high", summary.top1_interval.high);
+  add("top5", kept.valid.top5_accuracy());
+  add("macro_recall", kept.macro ? kept.macro->recall : NAN);
+  add("loss", kept.valid.loss());
+  add("images_per_second", summary.images_per_second);
+  json["saved_epoch"] = kept.epoch;
+  json["epochs"] = run.epochs.size();
+  json["seconds"] = summary.seconds;
+  json["status"] = as_json(run.end.status);
+  return json;
+}
+
+static std::string comparison_csv(const Json& runs) {
+  std::string text;
+  std::vector<ScoreCell> heads;
+  for (const auto& [name, value] : runs.front().items()) heads.emplace_back(name);
+  for (const Json& run : runs) {
+    std::vector<ScoreCell> cells;
+    for (const Json& value : run)
+      cells.emplace_back(value.is_string() ? value.get<std::string>()
+                         : value.is_null() ? ""
+                                           : value.dump());
+    text += csv_line(cells);
+  }
+  return csv_line(heads) + text;
+}
+
 int run(const ReportConfig& config, Process& process) {
   RunRecord run = read_run(config.log_path);
+  const fs::path logs = record_of(config.log_path).parent_path();
+  if (const std::string fault = read_pictures(logs / kPicturesName, &run); !fault.empty())
+    process.log.warning(fault);
   if (run.end.status == RunStatus::kRunning && run.start.host == host_name() &&
       AppendedFile::is_abandoned(record_of(config.log_path))) {
     run.end.status = RunStatus::kFailed;
     run.end.failure = "it was killed: no process writes its record anymore";
-    const fs::path best = record_of(config.log_path).parent_path() / kBestOfRun;
+    const fs::path best = logs / kBestOfRun;
     if (is_there(best / "_meta.yaml"))
       run.end.failure += "; the model of its best epoch is in " + quoted_path(best);
   }
-  const fs::path output = config.output_path.empty()
-                              ? record_of(config.log_path).parent_path() / kReportName
-                              : fs::path(config.output_path);
+  const fs::path output =
+      config.output_path.empty() ? logs / kReportName : fs::path(config.output_path);
   refuse_records(output, {config.log_path});
-  write_file_durably(output, report_html(run));
+  write_file_durably(output, report_html(run, output));
   process.log.info("Wrote '" + output.string() + "' for a run that is " + status_text(run.end) +
                    ", " + std::to_string(run.epochs.size()) + " of " +
                    plural(run.start.num_epochs, "epoch", "epochs") + ".");
@@ -40,7 +85,8 @@ int run(const CompareConfig& config, Process& process) {
   refuse_records(config.output_path, config.log_paths);
   std::vector<NamedRun> runs;
   for (const std::string& path : config.log_paths) {
-    runs.push_back({path, read_run(path)});
+    const fs::path page = record_of(path).parent_path() / kReportName;
+    runs.push_back({path, read_run(path), address_of(page, config.output_path)});
     if (runs.back().run.start.data.words != TaskWords())
       throw Error(ErrorCode::kUserError,
                   "Runs are compared by their top-1, which '" + path +
@@ -48,7 +94,11 @@ int run(const CompareConfig& config, Process& process) {
                       "average precision on the pages that `kiln report` writes.");
   }
   sort_by_accuracy(&runs);
-  write_file_durably(config.output_path, comparison_html(runs));
+  const std::string form = fs::path(config.output_path).extension();
+  const Json numbers = list_json(runs, numbers_of);
+  write_file_durably(config.output_path, form == ".csv"    ? comparison_csv(numbers)
+                                         : form == ".json" ? json_text(numbers, 2) + "\n"
+                                                           : comparison_html(runs));
   std::istringstream lines(comparison_text(runs));
   for (std::string line; std::getline(lines, line);) log.info(line);
   log.info("");

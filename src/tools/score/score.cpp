@@ -32,6 +32,7 @@
 #include "run/inputs/image_sizes.h"
 #include "tools/commands.h"
 #include "tools/score/scoring_progress.h"
+#include "tools/score/shown_scores.h"
 
 namespace kiln {
 namespace {
@@ -176,7 +177,8 @@ std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
                           const std::optional<FileList>& list) {
   if (!format.is_lines) return "a file of this format cannot be resumed";
   if (!config.scored_dataset.empty()) return "--scored-dataset cannot be resumed";
-  if (!config.explain.empty()) return "--explain needs all of them";
+  if (!config.explain.empty() || !config.page.empty())
+    return "a page and heat maps need all of them";
   if (list && !list->can_be_read_again()) return "the list of --files-from is not a file";
   return "";
 }
@@ -226,6 +228,10 @@ class Scoring {
     plan_.all_classes = columns_.all_classes;
     warn_of_unknown_labels();
     if (config_.answer_at) model_.rule->log_answers(*config_.answer_at, plan_.thresholds, log_);
+    if (!config_.page.empty()) {
+      require_writable(config_.page);
+      shown_.emplace(columns_.labels);
+    }
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
     if (file_) begin_file();
@@ -242,7 +248,8 @@ class Scoring {
       const std::uint32_t first = place_of(rows_.begin + num_before_);
       for (std::uint32_t i = place_of(rows_.begin); i < first; ++i)
         add_name(set, true_labels_, i, names_);
-      predictions.for_each(set, [&](AnsweredBatch& batch) { add(set, batch); },
+      predictions.for_each(set,
+                           [&](AnsweredBatch& batch) { add(set, predictions.pixels(), batch); },
                            {.first = first, .end = place_of(rows_.end)});
       passed += size;
     };
@@ -255,7 +262,7 @@ class Scoring {
 
  private:
   // Adds the next batch, whose images belong to `set`.
-  void add(const Dataset& set, AnsweredBatch& batch) {
+  void add(const Dataset& set, const TransformSpec& pixels, AnsweredBatch& batch) {
     at::Tensor plain;  // without temperature
     if (scored_dataset_ && batch.logits.defined()) plain = batch.logits.softmax(1);
     std::string rows;
@@ -264,6 +271,7 @@ class Scoring {
       count(row, true_labels_.is_known(i), hash);
       add_name(set, true_labels_, i, names_);
       if (file_) rows += encoder_->row(row);
+      if (shown_) shown_->add(set, i, pixels, row);
       if (!scored_dataset_ || row.best.empty()) continue;
       const at::Tensor shares = plain[static_cast<std::int64_t>(*at)];
       const auto* first = shares.const_data_ptr<float>();
@@ -290,6 +298,16 @@ class Scoring {
     }
     if (scored_dataset_) scored_dataset_->commit();
     log_result();
+    if (shown_) {
+      AnswersPage page;
+      page.time = unix_seconds();
+      page.model = model_.directory.spec.model_name + " of " + config_.trained_model_path;
+      page.data_path = config_.data_path;
+      page.threshold = columns_.guesses ? plan_.thresholds[0] : 0;
+      page.num_bad = faults_.num_bad;
+      shown_->write(std::move(page), config_.page);
+      log_.info("page:      '" + config_.page + "'");
+    }
     if (job_.explanations) explain(pixels);
     faults_.check(so_far_.num_images);
     if (!config_.part) faults_.require_any_good(so_far_.num_images);
@@ -452,6 +470,7 @@ class Scoring {
   const ScoreColumns columns_;
   const std::unique_ptr<ScoreEncoder> encoder_;
   std::optional<ScoredDataset> scored_dataset_;
+  std::optional<ShownScores> shown_;  // for --page
   NotableAnswers notable_;
   PredictionFaults faults_;
   ScoreProgress so_far_;         // its fault counts are those last saved
@@ -540,6 +559,7 @@ int run(const ScoreConfig& config, Process& process) {
   problems.collect([&] {
     job.open_model(config.trained_model_path, config.top_k > 0                 ? "--top-k"
                                               : !config.scored_dataset.empty() ? "--scored-dataset"
+                                              : !config.page.empty()           ? "--page"
                                                                                : "");
   });
   problems.collect([&] {

@@ -49,7 +49,7 @@ RunRecord small_run() {
 // The losses that the sink reports.
 std::string tell(const RunRecord& run, MlflowSettings settings, Log& log,
                  std::vector<std::filesystem::path> files = {}) {
-  MlflowSink sink(std::move(settings), std::move(files), log);
+  MlflowSink sink(std::move(settings), std::move(files), true, log);
   sink.start(run.start);
   for (const StepRecord& step : run.steps) sink.step(step);
   for (const EpochRecord& epoch : run.epochs) sink.epoch(epoch, nullptr);
@@ -242,7 +242,7 @@ RunRecord interrupted_run() {
 
 std::string tell_resumed(const RunRecord& run, MlflowSettings settings, Log& log,
                          std::string* state = nullptr) {
-  MlflowSink sink(std::move(settings), {}, log);
+  MlflowSink sink(std::move(settings), {}, true, log);
   sink.resume(run);
   EpochRecord next = run.epochs.back();
   next.epoch = 2;
@@ -391,7 +391,7 @@ TEST_F(MlflowFilesTest, ReportsAnUnreachableArtifactStore) {
 TEST(MlflowSink, NeverWaitsForAServerThatHangs) {
   ScriptServer server([](const Request&) { return Reply{.kind = Reply::Kind::kHang}; });
   Log log;
-  MlflowSink sink({.tracking_uri = server.url()}, {}, log);
+  MlflowSink sink({.tracking_uri = server.url()}, {}, true, log);
   sink.begin({}, {});
   const std::size_t num_points = 3 * MlflowSink::kMaxWaiting;
   for (std::size_t i = 0; i < num_points; ++i) sink.add({{"x", 1.0, 1, static_cast<long>(i)}});

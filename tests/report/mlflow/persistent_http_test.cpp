@@ -96,13 +96,5 @@ TEST(HttpClient, LogsInByTokenOrElseByPassword) {
   EXPECT_FALSE(requests[2].headers.contains("authorization"));
 }
 
-TEST(HttpClient, RefusesAMissingFile) {
-  ScriptServer server = server_of({{}});
-  EXPECT_THROW(
-      HttpClient().send(
-          {.method = HttpCall::Method::kPut, .url = server.url(), .file = "/nowhere/at all"}),
-      std::system_error);
-}
-
 }  // namespace
 }  // namespace kiln

@@ -12,25 +12,24 @@ namespace {
 
 // A model of classes "cat" and "<dog>" on `right` images that it gets right and `wrong` ones.
 EvaluatedModel model_with(int right, int wrong, float confidence = 0.9F) {
-  Evaluation figures(2, 2, 4);
+  Evaluation figures(2, 2);
   for (int i = 0; i < right + wrong; ++i) {
     const int guess = i % 2;
     const std::vector<std::int32_t> top = {guess, 1 - guess};
     std::vector<float> probabilities(2, 1 - confidence);
     probabilities[static_cast<std::size_t>(guess)] = confidence;
-    figures.add({i, i < right ? guess : 1 - guess, top, probabilities});
+    figures.add({i < right ? guess : 1 - guess, top, probabilities});
   }
   EvaluatedModel model{.path = "models/one",
                        .network = "resnet18",
                        .data = {},
                        .figures = figures,
                        .calibration = {1, figures.answers()},
-                       .most_wrong = {},
-                       .heat_maps = {},
                        .unknown_labels = {},
                        .seen = SeenCounts{},
                        .faults = {}};
   model.data.classes = {"cat", "<dog>"};
+  model.details.confusion = figures.confusion();
   return model;
 }
 
@@ -94,17 +93,16 @@ std::size_t count_in(const std::string& text, const std::string& part) {
 
 TEST(EvaluationPage, MistakesHaveHeatMapsWhereTheyWereAskedFor) {
   EvaluatedModel model = model_with(900, 100);
+  std::vector<JudgedImage> images;
   for (const char* name : {"a.png", "b.png", "unreadable.png"})
-    model.most_wrong.push_back({name, 0, 1, 0.9, {}});
-  for (const std::size_t i : {0U, 1U}) model.most_wrong[i].thumbnail = {96, 96, "photo"};
-  const std::string plain = evaluation_html(record_of({model}));
-  EXPECT_EQ(count_in(plain, "<img"), 2U);
-  EXPECT_EQ(plain.find("yellow"), std::string::npos);
-  model.heat_maps = {{96, 96, "map"}, {}, {}};
+    images.push_back({.file = name, .truth = 0, .guess = 1, .confidence = 0.9});
+  for (const std::size_t i : {0U, 1U}) images[i].thumbnail = {96, 96, "photo"};
+  model.details.pictures = {{"pictures", "Answers", "", "", images}};
+  EXPECT_EQ(count_in(evaluation_html(record_of({model})), "<img"), 2U);
+  model.details.pictures[0].images[0].heat_map = {96, 96, "map"};
   const std::string explained = evaluation_html(record_of({model}));
   EXPECT_EQ(count_in(explained, "<img"), 3U);
-  EXPECT_EQ(count_in(explained, "heat map for &lt;dog&gt;"), 1U);
-  EXPECT_NE(explained.find("yellow"), std::string::npos);
+  EXPECT_EQ(count_in(explained, "<figure data-file"), 3U);
 }
 
 TEST(EvaluationPage, SeveralModelsAreComparedAndHaveAPageEach) {
@@ -129,10 +127,10 @@ TEST(EvaluationPage, SeveralModelsAreComparedAndHaveAPageEach) {
 TEST(EvaluationFile, FiguresThatDoNotExistAreNullOrEmpty) {
   EvaluatedModel model = model_with(2, 0);
   model.data.classes.push_back("never seen");
-  Evaluation figures(3, 1, 1);
+  Evaluation figures(3, 1);
   const std::vector<std::int32_t> top = {0};
   const std::vector<float> probabilities = {1, 0, 0};
-  figures.add({0, 0, top, probabilities});
+  figures.add({0, top, probabilities});
   model.figures = figures;
   const EvaluationRecord record = record_of({model});
   EXPECT_NE(evaluation_json(record).find("\"recall\": null"), std::string::npos);

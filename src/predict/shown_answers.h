@@ -1,0 +1,32 @@
+// Which of a model's answers pages show with their pictures.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "data/dataset/dataset.h"
+#include "data/transform/image_pipeline.h"
+#include "record/training_record.h"
+#include "train/evaluation.h"
+
+namespace kiln {
+
+inline constexpr std::size_t kMostDrawn = 200;
+
+// By their places in `answers`. The first 200, with pictures: wrong ones, the surest first and some
+// of each of the 40 most confused pairs of classes; the right ones that the model was least sure
+// of; right ones of each class. Then the surest of the other wrong ones, to be named: at most 1,000
+// in all. Answers without a label (-1) count as right.
+std::vector<std::size_t> answers_to_show(const std::vector<Prediction>& answers);
+
+// The gallery of these answers, for JudgedImage. `is_calibrated`: the confidences are.
+PictureList gallery_of(std::vector<JudgedImage> images, bool is_calibrated);
+
+// An answer for an image of `set`, which the model sees through `pixels`; its picture, if `draws`.
+JudgedImage judged_image(const Dataset& set, const Prediction& answer, const TransformSpec& pixels,
+                         bool draws);
+// Those of answers_to_show().
+std::vector<JudgedImage> judged_images(const Dataset& set, const std::vector<Prediction>& answers,
+                                       const TransformSpec& pixels, bool draws);
+
+}  // namespace kiln
