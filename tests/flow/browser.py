@@ -41,6 +41,25 @@ FAULTS = """(() => {
 })()"""
 
 
+# Works every control of a page as a person would, and closes the picture that one may open.
+WORK = """(() => {
+  let count = 0;
+  const tell = (e, kind) => { e.dispatchEvent(new Event(kind, {bubbles: true})); ++count; };
+  for (const select of document.querySelectorAll('main select'))
+    for (const option of [...select.options, select.options[0]]) { select.value = option.value; tell(select, 'change'); }
+  for (const slider of document.querySelectorAll('main input[type=range]'))
+    for (const value of [slider.max, slider.min]) { slider.value = value; tell(slider, 'input'); }
+  for (const box of document.querySelectorAll('main input[type=search]'))
+    for (const value of ['1', '']) { box.value = value; tell(box, 'input'); }
+  for (const button of document.querySelectorAll('main button, main [role=button], main summary')) {
+    button.dispatchEvent(new MouseEvent('click', {bubbles: true}));
+    document.querySelector('dialog[open]')?.close();
+    ++count;
+  }
+  return count;
+})()"""
+
+
 class Browser:
     """One page, in a `with` statement."""
 
@@ -151,7 +170,17 @@ class BrowserCase(FlowTest):
             self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
             self.assertEqual(self.browser.evaluate(FAULTS), [])
             backgrounds.add(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+            self.browser.evaluate(WORK)
+            self.assertEqual(self.browser.complaints(), [])
+            self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
         self.assertEqual(len(backgrounds), 2)
+        self.browser.call("Emulation.setScriptExecutionDisabled", value=True)
+        self.browser.open(page)
+        self.assertEqual(self.browser.complaints(), [])
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('dialog, .bar-of-choices, .sort').length"), 0)
+        self.assertGreater(self.browser.evaluate("document.querySelectorAll('main section').length"), 0)
+        self.browser.call("Emulation.setScriptExecutionDisabled", value=False)
+        self.browser.open(page)
         self.browser.show(scheme="dark", media="print")
         self.assertEqual(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"),
                          "rgb(255, 255, 255)")
