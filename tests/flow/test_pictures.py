@@ -58,8 +58,23 @@ class PicturesTest(unittest.TestCase):
         drawn, bare = self.both(*self.train_words(), "--trained-model-path", "OUT/model", "--log-path", "OUT/logs", "--epochs", 2)
         for name in ("model", "model.safetensors", "index_to_label.csv"):
             self.assertEqual(files_below(drawn / "model")[name], files_below(bare / "model")[name], name)
+        self.assertEqual([(folder / "logs/first_batch.jpg").exists() for folder in (drawn, bare)], [True, False])
         pages = [(folder / "logs/report.html").read_text() for folder in (drawn, bare)]
         self.assertEqual(["data:image/jpeg" in page for page in pages], [True, False])
+
+    def test_what_the_network_sees(self):
+        shown = []
+        for seed in (1, 2):
+            done = kiln(*self.train_words(), "--trained-model-path", self.folder / "model", "--log-path", self.folder / "logs",
+                        "--epochs", 1, "--mixup", 0.5, "--augment", "standard", "--random-seed", seed)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            shown.append((self.folder / "logs/first_batch.jpg").read_bytes())
+        self.assertEqual((self.folder / "logs.before/first_batch.jpg").read_bytes(), shown[0])
+        self.assertFalse((self.folder / "logs/first_batch.before.jpg").exists())
+        self.assertNotEqual(*shown)
+        width, height = jpeg_size(shown[1])
+        self.assertEqual(width % 8, 0)  # two batches of 8 images, a row each
+        self.assertGreater(width, 2 * height)
 
     def test_evaluate(self):
         drawn, bare = self.both("evaluate", "--trained-model-path", self.model, "--data-path", self.made / "data/val",
