@@ -33,7 +33,7 @@ arrow=$(sed -n 's/^KILN_ARROW_ROOT:PATH=//p' "$build/CMakeCache.txt")
 
 programs=("$build/kiln")
 [ "$variant" != without-libtorch ] || programs+=("${@:3}")
-modules=("$build/libkiln.so")
+modules=("$build/libkiln.so" "$build/libkiln_pictures.so")
 [ "$variant" = without-libtorch ] || modules+=("$build/libkiln_parquet.so")
 [ "$variant" = cpu ] || modules+=("$build/libkiln_cuda.so")
 
@@ -55,10 +55,12 @@ for plugin in "$(ompi_info --parsable --path pkglibdir | sed 's/.*://')"/*.so; d
   esac
 done
 
-# "SONAME PATH" of all that is needed, and of what is opened by name.
+# "SONAME PATH" of all that is needed, and of what is opened by name. Of the libraries that Debian has for BLAS and LAPACK, the
+# reference ones: small, with one thread, and the same on every machine.
+system=/usr/lib/x86_64-linux-gnu
 closure() {
   local path found
-  found=$(LD_LIBRARY_PATH=$root/torch/lib:$root/nvidia/cu13/lib:$root/nvidia/nccl/lib:$arrow/pyarrow \
+  found=$(LD_LIBRARY_PATH=$root/torch/lib:$root/nvidia/cu13/lib:$root/nvidia/nccl/lib:$arrow/pyarrow:$system/blas:$system/lapack \
     ldd "${programs[@]}" "${modules[@]}" "${opened_by_name[@]}" "${mpi[@]}" $(command -v orterun orted))
   # libcuda.so.1 is the driver's, of the machine that runs it.
   if grep 'not found' <<<"$found" | grep -v libcuda.so.1 >&2; then fail "these libraries are missing on this machine"; fi
@@ -71,6 +73,8 @@ is_left_out() {
     libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | libutil.so.* | ld-linux* | libresolv.so.*) return 0 ;;
     # Debian's needs glibc 2.35, and every system with glibc has one.
     libgcc_s.*) [ "$variant" != without-libtorch ] ;;
+    # Of a library that make_no_screen() replaces.
+    libGLdispatch.* | libX11.* | libxcb.* | libXau.* | libXdmcp.* | libbsd.* | libmd.*) return 0 ;;
     libcurl.*) return 1 ;;
     libtorch* | libc10* | libcu* | libnv* | libnccl* | libgomp-*) [ "$variant" = without-libtorch ] || [ "$variant" = wheel ] ;;
     libgomp.* | libarrow.* | libparquet.*) [ "$variant" = wheel ] ;;
@@ -117,8 +121,18 @@ const struct {
 SOURCE
 }
 
+# OpenCV asks libGLX whether a window of OpenGL is open, and this program opens none.
+make_no_screen() { # FILE
+  gcc -shared -fPIC -s -x c - -Wl,-soname,"$(basename "$1")" -o "$1" <<SOURCE
+void* glXGetCurrentContext(void) { return 0; }
+void* glXGetCurrentDisplay(void) { return 0; }
+void* glXGetProcAddressARB(const unsigned char* name) { return (void)name, (void*)0; }
+SOURCE
+}
+
 closure | sort -u -k1,1 | while read -r name path; do
   if is_left_out "$name" || [ "$name" = libkiln.so ]; then continue; fi
+  if [ "$name" = libGLX.so.0 ]; then make_no_screen "$out/lib/$name"; continue; fi
   realpath "$path" >>"$origins"
   case $name:$(realpath "$path") in
     libicudata.so.*) make_empty_icu_data "$out/lib/$name" ;;

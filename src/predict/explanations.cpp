@@ -1,12 +1,9 @@
 #include "predict/explanations.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/upsample_bilinear2d.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cmath>
 #include <cstdint>
 #include <regex>
 #include <system_error>
@@ -17,6 +14,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/resample.h"
+#include "predict/pictures.h"
 #include "report/scores/score_formats.h"
 
 namespace kiln {
@@ -26,30 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTableName = "explanations.csv";
 constexpr int kQuality = 90, kThumbnailQuality = 80;
-constexpr int kLongestSide = 96;  // of a thumbnail
+constexpr int kLongestSide = 256;  // of a thumbnail
 constexpr std::size_t kNumberDigits = 3, kMaxNameBytes = 100;
-
-using Color = std::array<float, 3>;
-// matplotlib's viridis at 0, 1/8, …, 1.
-constexpr std::array<Color, 9> kViridis{{{68, 1, 84},
-                                         {71, 45, 123},
-                                         {59, 82, 139},
-                                         {44, 114, 142},
-                                         {33, 144, 140},
-                                         {39, 173, 129},
-                                         {93, 200, 99},
-                                         {170, 220, 50},
-                                         {253, 231, 37}}};
-
-Color color_of(float heat) {
-  const float place = std::clamp(heat, 0.0F, 1.0F) * (kViridis.size() - 1);
-  const auto below = std::min(static_cast<std::size_t>(place), kViridis.size() - 2);
-  const float share = place - static_cast<float>(below);
-  Color color{};
-  for (std::size_t i = 0; i < color.size(); ++i)
-    color[i] = std::lerp(kViridis[below][i], kViridis[below + 1][i], share);
-  return color;
-}
 
 std::string header() {
   return csv_line({"path", "label", "confidence", "file"});
@@ -111,51 +87,13 @@ at::Tensor network_input(const Image& image, const Normalization& scaling) {
   return input.permute({0, 3, 1, 2});
 }
 
-// The factor that scales an image of this size to a thumbnail.
-double scale_for_people(ImageSize size) {
-  return std::min(1.0, static_cast<double>(kLongestSide) / std::max(size.height, size.width));
-}
-
-// Scales down an image produced by a chain of operations.
-Image reduced(const Image& image) {
-  const double scale = scale_for_people(image.size);
-  const auto side = [scale](int length) { return std::max(1, static_cast<int>(length * scale)); };
-  return resized(image, {side(image.size.height), side(image.size.width)});
-}
-
-TransformSpec plan_for_people(const TransformSpec& plan) {
-  const ImageSize size = plan.output;
-  const double scale = scale_for_people(size);
-  const auto scaled = [scale](int length) {
-    return length == 0 ? 0 : std::max(1, static_cast<int>(length * scale));
-  };
-  TransformSpec small = plan;
-  small.augment = Augment::kNone;
-  if (scale == 1.0) return small;
-  small.output = {scaled(size.height), scaled(size.width)};
-  if (plan.short_side > 0)
-    small.short_side = std::max({scaled(plan.short_side), small.output.height, small.output.width});
-  small.keep_exact = false;
-  return small;
-}
-
 }  // namespace
 
 Image with_heat_map(const Image& image, const at::Tensor& map) {
-  const at::Tensor heat =
-      at::upsample_bilinear2d(map.view({1, 1, map.size(0), map.size(1)}),
-                              {image.size.height, image.size.width}, /*align_corners=*/false)
-          .contiguous();
-  const auto* value = heat.const_data_ptr<float>();
-  Image result = image;
-  for (auto rgb = result.pixels.begin(); rgb != result.pixels.end(); rgb += 3, ++value) {
-    const float gray = 0.299F * rgb[0] + 0.587F * rgb[1] + 0.114F * rgb[2];  // ITU-R BT.601
-    const Color color = color_of(*value);
-    for (std::ptrdiff_t i = 0; i < 3; ++i)
-      rgb[i] =
-          static_cast<std::uint8_t>(std::lround((gray + color[static_cast<std::size_t>(i)]) / 2));
-  }
-  return result;
+  const at::Tensor heat = map.contiguous();
+  return image_of(require_pictures_module().with_heat_map(
+      picture_of(image), heat.const_data_ptr<float>(), static_cast<int>(heat.size(0)),
+      static_cast<int>(heat.size(1))));
 }
 
 std::string explanation_name(std::size_t number, std::string_view image) {
@@ -185,6 +123,7 @@ Explained ExplanationFolder::add(Predictor& model, const TransformSpec& pixels, 
   Image image{pixels.output, std::vector<std::uint8_t>(image_bytes(pixels))};
   std::size_t num_pictures = 0;
   bool has_places = true;
+  warn_without_pictures(log);
   for (const Prediction& answer : answers) {
     const std::string path(set.samples.file_name(answer.sample));
     std::string file;
@@ -192,7 +131,7 @@ Explained ExplanationFolder::add(Predictor& model, const TransformSpec& pixels, 
     try {
       read_image_bytes(set, answer.sample, bytes);
       pipeline.write(bytes, pixels, {}, image.pixels.data());
-      file = explanation_name(++num_pictures, path);
+      if (pictures_module() != nullptr) file = explanation_name(++num_pictures, path);
     } catch (const ImageFault& fault) {
       log.warning("No heat map for '" + path + "', which cannot be read again: " + fault.what());
     }
@@ -231,19 +170,21 @@ void ExplanationFolder::commit() {
 
 Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,
                        const at::Tensor& map) {
-  const TransformSpec small = plan.chain ? plan : plan_for_people(plan);
-  Image image{small.output, std::vector<std::uint8_t>(image_bytes(small))};
+  const PicturesModule* module = pictures_module();
+  if (module == nullptr) return {};
+  TransformSpec seen = plan;
+  seen.augment = Augment::kNone;
+  Image image{seen.output, std::vector<std::uint8_t>(image_bytes(seen))};
   ImagePipeline pipeline;
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
-    pipeline.write(bytes, small, {}, image.pixels.data());
+    pipeline.write(bytes, seen, {}, image.pixels.data());
   } catch (const ImageFault&) {
     return {};
   }
-  if (plan.chain) image = reduced(image);
   if (map.defined()) image = with_heat_map(image, map);
-  if (!plan.chain) image = cut_out(image, pipeline.picture());
+  image = image_of(module->shrunk(picture_of(cut_out(image, pipeline.picture())), kLongestSide));
   return {image.size.height, image.size.width, encode_jpeg(image, kThumbnailQuality)};
 }
 

@@ -21,9 +21,8 @@
 
 namespace kiln {
 
-// The image in gray, blended half and half with the colors of `map`: matplotlib's viridis, whose
-// lightness rises evenly from dark violet for 0 to yellow for 1. `map`: [h, w] from 0 to 1, float32
-// on the CPU; upsampled bilinearly.
+// The image with the colors of `map` (PicturesModule::with_heat_map): [h, w] from 0 to 1, float32
+// on the CPU. Throws as require_pictures_module().
 Image with_heat_map(const Image& image, const at::Tensor& map);
 
 // File name of picture number `number`, for an image with any path: "007-photo.jpg" for the 7th
@@ -50,7 +49,7 @@ class ExplanationFolder {
   // Draws answers (of images of `set`; their labels do not matter) of the next model, under
   // temporary names. Reads the images again, one at a time, and transforms them with `pixels`, as
   // the model saw them, without padding. An image without a map gets a row without a file, and the
-  // log says why. Call once for each model.
+  // log says why; so do all where pictures_module() is missing. Call once for each model.
   Explained add(Predictor& model, const TransformSpec& pixels, const Dataset& set,
                 const std::vector<Prediction>& answers, Log& log);
 
@@ -65,8 +64,8 @@ class ExplanationFolder {
 };
 
 // Image `i` as a model sees it through `plan`, but not augmented, without padding and with sides of
-// at most 96 pixels; overlaid with `map` by with_heat_map() if that is defined. Has no bytes if the
-// image can no longer be read.
+// at most 256 pixels; overlaid with `map` by with_heat_map() if that is defined. Has no bytes if
+// the image can no longer be read, or pictures_module() is missing.
 Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,
                        const at::Tensor& map = {});
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -185,7 +186,9 @@ EpochRecord train_steps(Run& run, int epoch) {
   run.world.enter("training, epoch " + std::to_string(epoch));
   const std::unique_ptr<Batches> loader = run.loaders->training(epoch, sums.steps);
   run.loaders->begin_validation(epoch);
-  TrainEpoch training(*run.state, *loader, *run.train_uploader, epoch_plan(run, epoch));
+  EpochPlan plan = epoch_plan(run, epoch);
+  if (run.first_batches) plan.show = std::ref(*run.first_batches);
+  TrainEpoch training(*run.state, *loader, *run.train_uploader, plan);
   StepVotes votes(run, training, *loader);
   votes.before_steps();
   run.log.steps_begin();

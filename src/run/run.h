@@ -18,6 +18,7 @@
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/saved_run.h"
 #include "run/disk_space.h"
+#include "run/first_batches.h"
 #include "run/inputs/sources.h"
 #include "run/inputs/training_loaders.h"
 #include "run/predecessor.h"
@@ -63,6 +64,7 @@ struct Run : Job {
   std::shared_ptr<DeviceUploader> train_uploader = {}, valid_uploader = {};  // one for one size
   std::unique_ptr<TrainingLoaders> loaders = {};
   std::unique_ptr<TrainState> state = {};
+  std::optional<FirstBatches> first_batches = {};  // on rank 0 of a new run
   std::optional<DiskSpace> disk_space = {};
   std::optional<BadImageLedger> bad_train = {}, bad_valid = {};
   std::optional<Stop> stop = {};

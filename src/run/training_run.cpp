@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/system.h"
+#include "predict/pictures.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/epoch.h"
 #include "run/frozen/frozen_run.h"
@@ -55,6 +56,7 @@ void forecast(Run& run) {
 // The last checkpoint and the model. Returns the exit code.
 int finish(Run& run) {
   record_automatic(run);
+  if (run.world.leads() && !run.config.output.no_pictures) warn_without_pictures(run.console);
   if (run.trace) run.trace->finish();
   warn_of_changed_images(run.world, run.console, run.sources);  // of an epoch that did not end
   const Plan& plan = run.plan;

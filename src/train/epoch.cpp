@@ -48,13 +48,17 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   batch_images_ = batch->count;
   ++batches_;
   state_.model->key_images(keys_of(*batch));
-  if (!plan_.mix.mixes() || batch->count == 0) return uploader_.upload(*batch);
+  const bool mixes = plan_.mix.mixes() && batch->count > 0;
   // Pairs are numbered by the batch's position in the epoch of a single process, so the mix does
   // not depend on the number of ranks.
-  const std::vector<float> numbers =
-      mix_numbers(plan_.mix, static_cast<std::uint64_t>(plan_.epoch),
-                  static_cast<std::uint64_t>(first_image() / 2), batch->places, uploader_.size());
-  return mixed(uploader_.upload(*batch, numbers), plan_.mix);
+  DeviceBatch seen = uploader_.upload(
+      *batch, mixes ? mix_numbers(plan_.mix, static_cast<std::uint64_t>(plan_.epoch),
+                                  static_cast<std::uint64_t>(first_image() / 2), batch->places,
+                                  uploader_.size())
+                    : std::vector<float>());
+  if (mixes) seen = mixed(seen, plan_.mix);
+  plan_.show(seen);
+  return seen;
 }
 
 std::int64_t TrainEpoch::first_image() const {

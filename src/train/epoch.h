@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct EpochPlan {
   int rank = 0, num_ranks = 1;  // of those that train; needed to mix images as one process would
   std::int64_t max_steps = 0;   // limit on the steps of a run's last epoch; 0: none
   StepTrace* trace = nullptr;   // must outlive the epoch; may be null
+  // Receives each batch as the network will see it.
+  std::function<void(const DeviceBatch&)> show = [](const DeviceBatch&) {};
 };
 
 // What is printed about the last step.

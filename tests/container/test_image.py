@@ -56,7 +56,7 @@ class InsideTest(ImageTest):
         self.assertEqual(self.shell("find / -xdev -name 'ssh_host_*' -o -xdev -name 'id_*' -type f -path '*ssh*'"), "")
         self.assertEqual(self.shell("ls /opt/kiln/bin").split(), ["kiln"])
         self.assertEqual(self.shell("cd /opt/kiln/lib; ls *kiln* openmpi 2>/dev/null; true").split(),
-                         ["libkiln.so", "libkiln_parquet.so", "libkiln_random.so"])
+                         ["libkiln.so", "libkiln_parquet.so", "libkiln_pictures.so", "libkiln_random.so"])
         self.assertNotIn("cuda.so", self.shell("ls /opt/kiln/lib"))
 
     def test_the_manual_page_and_completions_are_where_they_are_looked_for(self):
@@ -83,7 +83,8 @@ class InsideTest(ImageTest):
         self.assertEqual((bill["bomFormat"], bill["metadata"]["component"]["name"]), ("CycloneDX", "kiln"))
         names = {component["name"] for component in bill["components"]}
         self.assertLessEqual({"torch", "nvidia-cuda-runtime", "libopenmpi3", "openssh-server", "libc6", "libjpeg62-turbo",
-                              "libboost-program-options1.74.0", "nlohmann-json3-dev"}, names)
+                              "libboost-program-options1.74.0", "libopencv-imgproc406", "liblapack3",
+                              "nlohmann-json3-dev"}, names)
         self.assertTrue(all(component["version"] and component["purl"] for component in bill["components"]))
         kept = self.shell("ls /opt/kiln/licenses; cd /usr/share/doc; ls -d */copyright").replace("/copyright", "").split()
         self.assertEqual(names - set(kept), set())

@@ -197,8 +197,9 @@ class Records(flow.FlowTest):
         self.assertRegex(result.stdout, f"No model was written; '{self.folder / 'model'}' still holds the model of ....-..-..")
         after = flow.files_below(self.folder / "logs")
         for name in before:
-            if not name.startswith(("70_driver_log", "module_statistics")):
+            if not name.startswith(("70_driver_log", "module_statistics", "first_batch")):
                 self.assertEqual(after[name], before[name], name)
+        self.assertEqual(after["first_batch.before.jpg"], before["first_batch.jpg"])
         self.assertEqual(json.loads(after["metrics.jsonl.next"].splitlines()[-1])["status"], "failed")
 
     def test_a_full_disk_under_the_logs_stops_nothing(self):

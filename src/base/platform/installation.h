@@ -10,9 +10,13 @@
 //                    torch/.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <filesystem>
 #include <string>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace kiln {
 
@@ -28,6 +32,22 @@ std::filesystem::path part_of_program(const std::string& name);
 // `remedy`: kFailedToCompleteOperation, or kModuleOutOfMemory. A file that is cut short, which the
 // loader does not survive, ends the process with such a sentence.
 void* open_part(const std::filesystem::path& file, int flags, const std::string& remedy);
+
+// A module: what `symbol` of the program's file `name` returns, a struct with the `version` of the
+// build. It uses its own libraries even where LibTorch exports the same names, as of protobuf and
+// LAPACK. Throws Error as open_part(), and kUserError for a module of another build.
+template <typename Module>
+const Module& open_module(const std::string& name, const char* symbol, int version,
+                          const std::string& remedy) {
+  const std::filesystem::path path = part_of_program(name);
+  void* library = open_part(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND, remedy);
+  auto* entry = reinterpret_cast<const Module* (*)()>(::dlsym(library, symbol));
+  const Module* found = entry == nullptr ? nullptr : entry();
+  if (found == nullptr || found->version != version)
+    throw Error(ErrorCode::kUserError,
+                "'" + path.string() + "' is from a different build of kiln. " + "Reinstall both.");
+  return *found;
+}
 
 // Opens the library with LibTorch; for the starter. Returns its main(). Throws Error, all with one
 // sentence: kFailedToCompleteOperation if a part is missing, of another build or not for this

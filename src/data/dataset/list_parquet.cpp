@@ -1,7 +1,5 @@
 // Lists in Parquet: tables of paths and labels, and Hugging Face's datasets, whose images may be
 // in the file. Arrow is in a module, which few runs need.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -228,21 +226,14 @@ OpenFile images_in_parquet(const DatasetContext& context, const std::string& col
 }
 
 const ParquetModule& parquet_module(const std::string& remedy) {
-  static const ParquetModule* module = nullptr;
-  if (module != nullptr) return *module;
-  const std::filesystem::path path = part_of_program("libkiln_parquet.so");
-  // Its own allocator reserves 1 GiB of addresses at once, which a limit may not leave for the
-  // rest.
-  ::setenv("ARROW_DEFAULT_MEMORY_POOL", "system", /*replace=*/0);
-  // RTLD_DEEPBIND: LibTorch and Arrow both contain protobuf, and each must use its own copy.
-  void* library = open_part(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND, remedy);
-  auto* entry =
-      reinterpret_cast<const ParquetModule* (*)()>(::dlsym(library, kParquetModuleSymbol));
-  const ParquetModule* found = entry == nullptr ? nullptr : entry();
-  if (found == nullptr || found->version != kParquetModuleVersion)
-    throw Error(ErrorCode::kUserError, "Parquet files cannot be used: '" + path.string() +
-                                           "' is from a different build of kiln. Reinstall both.");
-  return *(module = found);
+  static const ParquetModule& module = [&]() -> const ParquetModule& {
+    // Its own allocator reserves 1 GiB of addresses at once, which a limit may not leave for the
+    // rest.
+    ::setenv("ARROW_DEFAULT_MEMORY_POOL", "system", /*replace=*/0);
+    return open_module<ParquetModule>("libkiln_parquet.so", kParquetModuleSymbol,
+                                      kParquetModuleVersion, remedy);
+  }();
+  return module;
 }
 
 }  // namespace kiln

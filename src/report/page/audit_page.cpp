@@ -84,8 +84,8 @@ std::string what_to_do(const AuditRecord& record, const std::filesystem::path& f
 // The pictures of one of the record's lists.
 template <typename Entry>
 Gallery gallery_of(Gallery gallery, const std::vector<Entry>& entries,
-                   Picture (*picture_of)(const Entry&)) {
-  for (const Entry& entry : entries) gallery.pictures.push_back(picture_of(entry));
+                   ShownImage (*shown_image)(const Entry&)) {
+  for (const Entry& entry : entries) gallery.pictures.push_back(shown_image(entry));
   return gallery;
 }
 
@@ -94,7 +94,7 @@ std::string label_or_none(const std::string& label) {
   return label.empty() ? "no class" : label;
 }
 
-Picture doubtful_picture(const DoubtfulLabel& doubtful) {
+ShownImage doubtful_picture(const DoubtfulLabel& doubtful) {
   const AuditedImage& image = doubtful.image;
   return {.file = image.file,
           .label = label_or_none(image.label),
@@ -104,7 +104,7 @@ Picture doubtful_picture(const DoubtfulLabel& doubtful) {
           .shown = {&image.thumbnail}};
 }
 
-Picture copy_picture(const CopiedImage& copy) {
+ShownImage copy_picture(const CopiedImage& copy) {
   const bool same = copy.first.label == copy.other.label;
   std::vector<std::string> notes = {copy.is_exact ? "same file" : "same picture"};
   if (!same) notes.push_back("labeled " + copy.first.label + " and " + copy.other.label);
@@ -116,7 +116,7 @@ Picture copy_picture(const CopiedImage& copy) {
           .shown = {&copy.first.thumbnail, &copy.other.thumbnail}};
 }
 
-Picture odd_picture(const OddImage& odd) {
+ShownImage odd_picture(const OddImage& odd) {
   return {.file = odd.image.file,
           .label = odd.image.label,
           .kinds = odd.kind,

@@ -27,7 +27,7 @@ std::string share_html(double share) {
   return element("b", escaped(percent(share)));
 }
 
-std::string images_html(const Picture& picture, const std::vector<std::string>& encoded,
+std::string images_html(const ShownImage& picture, const std::vector<std::string>& encoded,
                         bool is_pair) {
   std::string html;
   for (std::size_t i = 0; i < encoded.size(); ++i) {
@@ -44,11 +44,13 @@ std::string images_html(const Picture& picture, const std::vector<std::string>& 
   return html.empty() ? "" : element("div class=\"picture\"", html);
 }
 
-std::string caption_html(const Picture& picture) {
+std::string caption_html(const ShownImage& picture) {
   const bool is_right = picture.kinds.find("right") != std::string::npos;
   std::string html;
   if (!picture.answer.empty())
-    html += line(is_right ? "correct" : picture.label.empty() ? "answer" : "guess",
+    html += line(is_right                ? "correct"
+                 : picture.label.empty() ? "answer"
+                                         : "guess",
                  name_html(picture.answer, kMostName) +
                      (std::isnan(picture.confidence) ? "" : " " + share_html(picture.confidence)) +
                      (is_right ? " ✓" : ""));
@@ -64,7 +66,7 @@ std::string caption_html(const Picture& picture) {
   return element("figcaption", html);
 }
 
-std::string figure_html(const Picture& picture, const std::vector<std::string>& encoded,
+std::string figure_html(const ShownImage& picture, const std::vector<std::string>& encoded,
                         bool is_pair) {
   std::string tag = "figure" + attribute("data-file", picture.file) +
                     attribute("data-label", shortened(picture.label, kMostName)) +
@@ -90,7 +92,7 @@ std::string gallery_html(const Gallery& gallery) {
   std::string first, others;
   std::size_t num_bytes = 0;
   for (std::size_t i = 0; i < named; ++i) {
-    const Picture& picture = gallery.pictures[i];
+    const ShownImage& picture = gallery.pictures[i];
     std::vector<std::string> encoded;
     std::size_t size = 0;
     for (const Thumbnail* shown : picture.shown)
@@ -120,15 +122,15 @@ void remove_pictures(std::string* page) {
   *page = rest.append(*page, from);
 }
 
-Picture picture_of(const DataRecord& data, const JudgedImage& image, const std::string& word) {
+ShownImage shown_image(const DataRecord& data, const JudgedImage& image, const std::string& word) {
   const bool is_right = image.truth == image.guess, is_labeled = image.truth >= 0 && word.empty();
-  Picture picture{.file = image.file,
-                  .label = is_labeled ? class_name(data, image.truth) : "",
-                  .answer = class_name(data, image.guess) + (word.empty() ? "" : " " + word),
-                  .confidence = image.confidence,
-                  .kinds = !is_labeled ? word
-                           : is_right  ? "right"
-                                       : "wrong"};
+  ShownImage picture{.file = image.file,
+                     .label = is_labeled ? class_name(data, image.truth) : "",
+                     .answer = class_name(data, image.guess) + (word.empty() ? "" : " " + word),
+                     .confidence = image.confidence,
+                     .kinds = !is_labeled ? word
+                              : is_right  ? "right"
+                                          : "wrong"};
   for (const auto& [label, share] : image.best)
     picture.best.emplace_back(class_name(data, label), share);
   // The second class has more than half of the first one's probability.
@@ -142,7 +144,7 @@ Picture picture_of(const DataRecord& data, const JudgedImage& image, const std::
 std::string gallery_html(const DataRecord& data, const PictureList& list) {
   Gallery gallery{list.id, list.heading, prose(list.lead), {}};
   for (const JudgedImage& image : list.images)
-    gallery.pictures.push_back(picture_of(data, image, list.word));
+    gallery.pictures.push_back(shown_image(data, image, list.word));
   return gallery_html(gallery);
 }
 

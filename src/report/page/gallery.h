@@ -12,7 +12,7 @@
 namespace kiln {
 
 // An image and what is known of it, in plain text.
-struct Picture {
+struct ShownImage {
   std::string file;         // as named in the dataset
   std::string label;        // that it was given; may be empty
   std::string answer = {};  // the model's; may be empty
@@ -24,8 +24,8 @@ struct Picture {
 };
 
 struct Gallery {
-  std::string id, heading, lead;       // `lead`: HTML
-  std::vector<Picture> pictures = {};  // in the order to show them
+  std::string id, heading, lead;          // `lead`: HTML
+  std::vector<ShownImage> pictures = {};  // in the order to show them
   const char* all_are_in = "";  // names the file that lists those beyond the most that a page has
   bool is_pairs = false;        // two images beside each other
   bool asks = false;            // for a decision on each label, which the script collects
@@ -39,7 +39,8 @@ std::string gallery_html(const Gallery& gallery);
 void remove_pictures(std::string* page);
 
 // The answer of a model. Classes are those of `data`. `word`: PictureList::word.
-Picture picture_of(const DataRecord& data, const JudgedImage& image, const std::string& word = "");
+ShownImage shown_image(const DataRecord& data, const JudgedImage& image,
+                       const std::string& word = "");
 std::string gallery_html(const DataRecord& data, const PictureList& list);
 
 }  // namespace kiln

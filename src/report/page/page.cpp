@@ -111,7 +111,7 @@ class HtmlReport : public RunSink {
   void end(const RunRecord& run) override {
     const std::filesystem::path record = path_.parent_path() / kRunFileName;
     if (has_epoch_ || !is_there(next_record(record)))
-      write_file_durably(path_, report_html(run, path_));
+      write_file_durably(path_, report_html(run, path_, path_.parent_path()));
   }
 
  private:
@@ -120,7 +120,8 @@ class HtmlReport : public RunSink {
     if (since_.seconds() < pause_) return;
     pause_ = kLeast;
     since_.lap();
-    write_file_durably(path_, report_html(run_, path_, static_cast<int>(kLeast)));
+    write_file_durably(path_,
+                       report_html(run_, path_, path_.parent_path(), static_cast<int>(kLeast)));
     pause_ = std::max(kLeast, since_.lap() / kShare);
   }
 
@@ -130,6 +131,21 @@ class HtmlReport : public RunSink {
   Stopwatch since_;   // the last time
   double pause_ = 0;  // seconds until the next one
 };
+
+std::string first_batch_html(const std::filesystem::path& logs) {
+  constexpr std::size_t kMostBytes = 2'000'000;
+  const std::filesystem::path file = logs / kFirstBatchName;
+  if (logs.empty() || !is_file(file)) return "";
+  const std::string jpeg = first_bytes(file, kMostBytes + 1);
+  if (jpeg.size() > kMostBytes) return "";
+  return section("first-batch", "What the network sees",
+                 element("p",
+                         "The first images of training, after augmentation and mixing, with "
+                         "their labels and shares.") +
+                     "<img class=\"sheet\" alt=\"The first two batches\" "
+                     "src=\"data:image/jpeg;base64," +
+                     base64(jpeg) + "\">");
+}
 
 // How a finding is shown: an icon distinguished by color and shape, with a word for screen readers.
 struct Look {
@@ -440,7 +456,7 @@ std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix
 }
 
 std::string report_html(const RunRecord& run, const std::filesystem::path& page,
-                        int reload_seconds) {
+                        const std::filesystem::path& logs, int reload_seconds) {
   const DataRecord& data = run.start.data;
   const ValidationDetails& details = run.details;
   std::string steps;
@@ -451,7 +467,8 @@ std::string report_html(const RunRecord& run, const std::filesystem::path& page,
       section("next", "What to try next", steps) + curves_html(run) + time_html(run) +
       interruptions_html(run) + confidence_html(details.calibration, /*chosen_here=*/true) +
       classes_html(data, details) + confusion_html(data, details.confusion) +
-      results_html(data, details) + warnings_html(run) + data_html(run) + settings_html(run);
+      results_html(data, details) + first_batch_html(logs) + warnings_html(run) + data_html(run) +
+      settings_html(run);
   return page_html(run_title(run.start), headline_html(run), main,
                    address_of(data.valid_path, page), reload_seconds);
 }

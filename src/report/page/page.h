@@ -22,9 +22,11 @@ struct Series;
 // `report.html`: the run so far. Under 2 MB for any number of classes, epochs and warnings: long
 // lists are truncated, which is stated. `reload_seconds`, while the run goes on: how soon there
 // will be a newer one, which the page then loads; 0: it stays as it is.
-// `page`: where it will be.
+// `page`: where it will be; `logs`: the run's, for its first batch.
 std::string report_html(const RunRecord& run, const std::filesystem::path& page = {},
-                        int reload_seconds = 0);
+                        const std::filesystem::path& logs = {}, int reload_seconds = 0);
+
+inline constexpr const char* kFirstBatchName = "first_batch.jpg";
 
 inline constexpr const char* kReportName = "report.html";
 // Writes the report of `run`, which the other sinks are told of, after its first epoch, then every

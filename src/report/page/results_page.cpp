@@ -70,7 +70,7 @@ std::string answers_html(const AnswersPage& page, const std::filesystem::path& p
   if (page.num_bad > 0) tiles += counted("Bad images", "bad", page.num_bad);
   Gallery gallery{"pictures", "Pictures", "Some images of each class.", {}};
   for (const JudgedImage& image : page.images) {
-    Picture& picture = gallery.pictures.emplace_back(picture_of(data, image));
+    ShownImage& picture = gallery.pictures.emplace_back(shown_image(data, image));
     if (page.threshold > 0)
       picture.kinds = image.confidence < page.threshold ? "unsure" : "answered";
   }

@@ -494,6 +494,9 @@ void begin(Run& run) {
                         .ranks_on_host = run.world.local_size(),
                         .batch_size = plan.loading.batch_size,
                         .on_gpu = run.machine.device.is_cuda});
+  if (run.world.leads() && !run.resume && !config.output.no_pictures)
+    run.first_batches.emplace(run.sources.train, plan.pixels.normalization, config.output.log_path,
+                              run.console);
   run.checkpoints.emplace(run);
   run.stop->begin(/*is_resumed=*/run.resume.has_value());
   const auto ledger = [&](const char* name, const Dataset& set, bool is_shard,

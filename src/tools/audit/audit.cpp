@@ -28,6 +28,7 @@
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
 #include "predict/job.h"
+#include "predict/pictures.h"
 #include "record/audit_record.h"
 #include "record/vocabulary.h"
 #include "report/page/page.h"
@@ -255,7 +256,7 @@ class Audit {
     record_.num_shown = config_.no_pictures ? 0 : static_cast<std::size_t>(config_.top);
     const int threads =
         config_.prediction.loader_threads > 0 ? config_.prediction.loader_threads : usable_cpus();
-    const ImageLooks looks = look_at_images(set, threads);
+    const ImageLooks looks = look_at_images(set, threads, job_.log);
     const DuplicatePairs pairs = copies_in(looks.scanned, job_.log);
     const std::vector<ImageCopy> copies =
         copies_of(sets_, valid_ ? copies_in(with_valid(looks.scanned, threads), job_.log) : pairs);
@@ -281,7 +282,7 @@ class Audit {
 
   // These images, and after them those of the validation set.
   ScannedImages with_valid(ScannedImages both, int num_threads) {
-    const ScannedImages of_valid = look_at_images(*valid_, num_threads).scanned;
+    const ScannedImages of_valid = look_at_images(*valid_, num_threads, job_.log).scanned;
     both.hashes.insert(both.hashes.end(), of_valid.hashes.begin(), of_valid.hashes.end());
     both.looks.insert(both.looks.end(), of_valid.looks.begin(), of_valid.looks.end());
     return both;
@@ -344,7 +345,9 @@ void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
            (record.valid_data_path.empty()
                 ? ""
                 : ", " + grouped(num_copies_across_sets(record)) + " across the two sets"));
-  log.info("flawed:    " + grouped(record.flawed.size()) + " dark, bright, blurred, empty or odd");
+  if (pictures_module() != nullptr)
+    log.info("flawed:    " + grouped(record.flawed.size()) +
+             " dark, bright, blurred, empty or odd");
   for (const Finding& finding : audit_findings(record))
     if (finding.judged == Judged::kWarning)
       log.warning(finding.text);

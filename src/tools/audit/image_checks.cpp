@@ -1,14 +1,14 @@
 #include "tools/audit/image_checks.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "base/text.h"
-#include "data/image/resample.h"
+#include "predict/pictures.h"
 
 namespace kiln {
 
@@ -52,7 +52,8 @@ std::vector<ImageCopy> copies_of(const std::vector<const Dataset*>& sets,
 namespace {
 
 constexpr int kLongestSide = 256;  // of an image when it is measured
-constexpr int kAlike = 8;  // difference of brightness, of 255, up to which pixels look alike
+// The difference of brightness, of 255, up to which pixels look alike.
+constexpr std::size_t kAlike = 8;
 
 // Beyond these limits a person notices the flaw. Normal photos stay within all of them, even at 32
 // pixels.
@@ -60,53 +61,6 @@ constexpr double kDarkHighlight = 0.25, kBrightShadow = 0.85, kEmptyDetail = 0.0
 constexpr double kBlurredSharpness = 0.03;
 // The factors by which an image must also differ from the usual one.
 constexpr double kApart = 2, kBlurApart = 12, kSizeApart = 4, kShapeApart = 2.5;
-
-// [H, W], from 0 to 255.
-std::vector<std::uint8_t> brightness_of(const Image& image) {
-  std::vector<std::uint8_t> values(image.pixels.size() / 3);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint8_t* rgb = &image.pixels[3 * i];
-    values[i] =
-        static_cast<std::uint8_t>((299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2] + 500) / 1000);
-  }
-  return values;
-}
-
-Image shrunk(const Image& image) {
-  const int longest = std::max(image.size.height, image.size.width);
-  const auto side = [&](int length) {
-    return std::max(
-        1, static_cast<int>(std::lround(length * static_cast<double>(kLongestSide) / longest)));
-  };
-  return resized(image, {side(image.size.height), side(image.size.width)});
-}
-
-struct Moments {
-  double sum = 0, squares = 0, count = 0;
-  void add(double value) {
-    sum += value;
-    squares += value * value;
-    count += 1;
-  }
-  double variance() const {
-    return count > 0 ? std::max(squares / count - (sum / count) * (sum / count), 0.0) : 0;
-  }
-};
-
-double sharpness_of(const std::vector<std::uint8_t>& values, ImageSize size) {
-  const auto width = static_cast<std::size_t>(size.width);
-  Moments laplacian, brightness;
-  for (const std::uint8_t value : values) brightness.add(value);
-  for (std::size_t y = 1; y + 1 < static_cast<std::size_t>(size.height); ++y)
-    for (std::size_t x = 1; x + 1 < width; ++x) {
-      const std::size_t i = y * width + x;
-      laplacian.add(values[i - 1] + values[i + 1] + values[i - width] + values[i + width] -
-                    4 * values[i]);
-    }
-  // An image without inner pixels or without contrast is never blurred.
-  if (laplacian.count == 0 || brightness.variance() < 1) return 1;
-  return laplacian.variance() / brightness.variance();
-}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -156,28 +110,26 @@ double shrink_to_measure(ImageSize whole) {
 }  // namespace
 
 ImageMeasures measure_image(const Image& image, ImageSize stored) {
-  const bool is_large = std::max(image.size.height, image.size.width) > kLongestSide;
-  const Image small = is_large ? shrunk(image) : Image{};
-  const Image& used = is_large ? small : image;
-  const std::vector<std::uint8_t> values = brightness_of(used);
-  std::array<std::size_t, 256> histogram{};
-  for (const std::uint8_t value : values) ++histogram.at(value);
+  const PicturesModule& module = require_pictures_module();
+  const Picture used = module.shrunk(picture_of(image), kLongestSide);
+  const Brightness found = module.brightness(used);
+  const auto& counts = found.counts;
+  const auto num_pixels = static_cast<double>(used.height) * used.width;
   const auto quantile = [&](double share) {
-    std::size_t below = 0, at = 0;
-    const auto wanted = static_cast<std::size_t>(share * static_cast<double>(values.size()));
-    while (at < 255 && below + histogram.at(at) <= wanted) below += histogram.at(at++);
+    double below = 0;
+    std::size_t at = 0;
+    while (at < 255 && below + counts[at] <= std::floor(share * num_pixels)) below += counts[at++];
     return static_cast<double>(at) / 255;
   };
-  std::size_t most = 0;
-  for (int center = 0; center < 256; ++center) {
-    std::size_t alike = 0;
-    for (int at = std::max(0, center - kAlike); at <= std::min(255, center + kAlike); ++at)
-      alike += histogram.at(at);
-    most = std::max(most, alike);
-  }
-  return {stored, quantile(0.95), quantile(0.05),
-          1 - static_cast<double>(most) / static_cast<double>(values.size()),
-          sharpness_of(values, used.size)};
+  double most = 0;
+  for (std::size_t center = 0; center < 256; ++center)
+    most = std::max(
+        most, std::accumulate(&counts[center - std::min(center, kAlike)],
+                              &counts[0] + std::min(center + kAlike + 1, counts.size()), 0.0));
+  // An image without inner pixels or without contrast is never blurred.
+  const bool has_detail = found.detail >= 0 && found.deviation >= 1;
+  return {stored, quantile(0.95), quantile(0.05), 1 - most / num_pixels,
+          has_detail ? std::pow(found.detail / found.deviation, 2) : 1};
 }
 
 std::string flaw_name(Flaw flaw) {
@@ -216,16 +168,17 @@ std::vector<FoundFlaw> flaws_of(const ImageMeasures& image, const UsualImage& us
   return flaws;
 }
 
-ImageLooks look_at_images(Dataset& set, int num_threads) {
+ImageLooks look_at_images(Dataset& set, int num_threads, Log& log) {
+  warn_without_pictures(log);
   ImageLooks images;
   images.measures.resize(set.samples.size());
-  images.scanned = scan_images(
-      {&set},
-      {.num_threads = num_threads,
-       .shrink = shrink_to_measure,
-       .visit = [&images](std::size_t i, const Image& image,
-                          ImageSize whole) { images.measures[i] = measure_image(image, whole); },
-       .decode_all = true});
+  const auto measure = [&images](std::size_t i, const Image& image, ImageSize whole) {
+    if (pictures_module() != nullptr) images.measures[i] = measure_image(image, whole);
+  };
+  images.scanned = scan_images({&set}, {.num_threads = num_threads,
+                                        .shrink = shrink_to_measure,
+                                        .visit = measure,
+                                        .decode_all = true});
   return images;
 }
 

@@ -59,7 +59,8 @@ struct ImageMeasures {
   bool is_known() const { return size.height > 0; }
 };
 
-// `image` may have a reduced resolution; `stored` is the full size.
+// `image` may have a reduced resolution; `stored` is the full size. Throws as
+// require_pictures_module().
 ImageMeasures measure_image(const Image& image, ImageSize stored);
 
 enum class Flaw { kEmpty, kDark, kBright, kBlurred, kSmall, kOddShape };
@@ -85,11 +86,12 @@ UsualImage usual_image(std::span<const ImageMeasures> images);
 std::vector<FoundFlaw> flaws_of(const ImageMeasures& image, const UsualImage& usual);
 
 struct ImageLooks {
-  ScannedImages scanned;                // of all images
-  std::vector<ImageMeasures> measures;  // [N]; not known for images that cannot be decoded
+  ScannedImages scanned;  // of all images
+  // [N]; not known for images that cannot be decoded, or where pictures_module() is missing.
+  std::vector<ImageMeasures> measures;
 };
 
 // Reads every image once, on this many threads.
-ImageLooks look_at_images(Dataset& set, int num_threads);
+ImageLooks look_at_images(Dataset& set, int num_threads, Log& log);
 
 }  // namespace kiln

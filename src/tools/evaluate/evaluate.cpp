@@ -19,6 +19,7 @@
 #include "data/dataset/image_source.h"
 #include "data/split/groups.h"
 #include "predict/job.h"
+#include "predict/pictures.h"
 #include "predict/shown_answers.h"
 #include "record/evaluation.h"
 #include "record/label_scores.h"
@@ -466,6 +467,7 @@ int run(const EvaluateConfig& config, Process& process) {
   if (const std::string note = note_of_lost_contrast(job.images); !note.empty()) log.warning(note);
   std::vector<DurableFile> files;
   const EvaluationRecord record = record_of(config, job, ask_models(config, job, files));
+  if (!config.no_pictures) warn_without_pictures(log);
   add_reports(record, config.output_path, files);
   output->replace(std::move(files), earlier_files(config.output_path));
   if (job.explanations) job.explanations->commit();

@@ -73,7 +73,7 @@ int run(const ReportConfig& config, Process& process) {
   const fs::path output =
       config.output_path.empty() ? logs / kReportName : fs::path(config.output_path);
   refuse_records(output, {config.log_path});
-  write_file_durably(output, report_html(run, output));
+  write_file_durably(output, report_html(run, output, logs));
   process.log.info("Wrote '" + output.string() + "' for a run that is " + status_text(run.end) +
                    ", " + std::to_string(run.epochs.size()) + " of " +
                    plural(run.start.num_epochs, "epoch", "epochs") + ".");
