@@ -143,8 +143,24 @@ void check_part(Given& given, ScoreConfig& config) {
       (extension == ".parquet" ? path / name : path.replace_extension("." + name)).string();
 }
 
+// "links:DIR" is the path DIR to all that asks for it.
+void check_sort_into(Given& given, ScoreConfig& config) {
+  constexpr std::string_view kLinks = "links:";
+  if (config.sort_into.starts_with(kLinks)) {
+    GivenValue folder = *given.find("sort-into");
+    folder.setting.text.erase(0, kLinks.size());
+    std::erase_if(given.values, [](const auto& value) { return value.name() == "sort-into"; });
+    given.add(folder);
+    if (folder.setting.text.empty()) given.refuse("sort-into", "needs a folder after links:.");
+    config.sorts_links = true;
+    config.sort_into = given.has("sort-into") ? given.find("sort-into")->setting.text : "";
+  }
+  given.keep_apart("sort-into", {"trained-model-path", "data-path", "scored-dataset", "explain"});
+}
+
 void check_score(Given& given, ScoreConfig& config) {
   check_part(given, config);
+  check_sort_into(given, config);
   if (config.data_paths.size() == 1) config.data_path = config.data_paths.front();
   if (config.data_paths.size() > 1 && given.has("files-from"))
     given.refuse("files-from", "and several paths of images are given: add them to the list.");
@@ -406,6 +422,9 @@ CommandInfo score_command() {
        opt(&Config::explain, "explain", path("DIR"), kPaths,
            "Folder for heat maps of the images that the model is least sure of and of those it got "
            "wrong: what in the image led to the prediction."),
+       opt(&Config::sort_into, "sort-into", path("[links:]DIR"), kPaths,
+           "Folder for copies of the images, with links: for links to them: a folder for each "
+           "class, and unsure for images without an answer. Nothing there is replaced."),
        opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
            kPaths,
            "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "

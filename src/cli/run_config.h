@@ -303,6 +303,8 @@ struct ScoreConfig {
   std::optional<JobPart> part;
   std::string scored_dataset;  // empty: none
   std::string explain;         // folder for heat maps; empty: none
+  std::string sort_into;       // folder for the images by their answers; empty: none
+  bool sorts_links = false;    // links to them
   int top_k = 0;               // 0: auto
   bool all_classes = false;
   bool raw = false;  // no temperature

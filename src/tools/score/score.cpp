@@ -32,6 +32,7 @@
 #include "run/inputs/image_sizes.h"
 #include "tools/commands.h"
 #include "tools/score/scoring_progress.h"
+#include "tools/score/sorted_folders.h"
 
 namespace kiln {
 namespace {
@@ -150,6 +151,13 @@ std::string columns_text(const RecordOptions& records) {
   return joined(texts, ",");
 }
 
+// Rows of a killed job are continued only if it sorted their images, too.
+std::string sorting_text(const ScoreConfig& config) {
+  return config.sort_into.empty()
+             ? ""
+             : (config.sorts_links ? "links:" : "") + full_path(config.sort_into);
+}
+
 ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job,
                              const ScoreColumns& columns) {
   return {.rows = {{"the model", as_utf8(job.models.front().print)},
@@ -162,6 +170,7 @@ ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job
                    {"--raw", switch_text(config.raw)},
                    {"--min-confidence", number_text(config.min_confidence)},
                    {"--answer-at", number_text(config.answer_at)},
+                   {"--sort-into", sorting_text(config)},
                    {"--precision", precision_name(job.precision.precision)},
                    {"the column true_label", switch_text(columns.true_labels)}},
           .bits = {{"--batch-size", std::to_string(config.prediction.batch_size)},
@@ -228,6 +237,8 @@ class Scoring {
     if (config_.answer_at) model_.rule->log_answers(*config_.answer_at, plan_.thresholds, log_);
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
+    if (!config_.sort_into.empty())
+      sorted_.emplace(config_.sort_into, config_.sorts_links, job_.images, columns_.labels, log_);
     if (file_) begin_file();
   }
 
@@ -270,6 +281,8 @@ class Scoring {
       scored_dataset_->add(row, job_.list ? so_far_.num_images - 1 : set.samples[i].id,
                            {first, first + shares.numel()});
     }
+    for (const AnsweredImage& image : batch.images)
+      if (sorted_) sorted_->add(set, image);
     if (file_) file_->write(rows);
     save_progress();
     progress_.show(so_far_.num_images, num_before_);
@@ -290,6 +303,7 @@ class Scoring {
     }
     if (scored_dataset_) scored_dataset_->commit();
     log_result();
+    if (sorted_) sorted_->log_result();
     if (job_.explanations) explain(pixels);
     faults_.check(so_far_.num_images);
     if (!config_.part) faults_.require_any_good(so_far_.num_images);
@@ -452,6 +466,7 @@ class Scoring {
   const ScoreColumns columns_;
   const std::unique_ptr<ScoreEncoder> encoder_;
   std::optional<ScoredDataset> scored_dataset_;
+  std::optional<SortedFolders> sorted_;
   NotableAnswers notable_;
   PredictionFaults faults_;
   ScoreProgress so_far_;         // its fault counts are those last saved
