@@ -221,7 +221,9 @@ void check_audit(Given& given, AuditConfig& config) {
     given.fault("trained-model-path",
                 "No pretrained network is given: add --trained-model-path DIR, or --weights "
                 "torchvision (or a file or URL; another network with --model-name).");
-  given.keep_apart("output-path", {"data-path", "valid-data-path", "trained-model-path"});
+  if (given.has("labels") && has_several(given))
+    given.refuse("labels", "is of one label an image, but --task is multi-label: leave it out.");
+  given.keep_apart("output-path", {"data-path", "valid-data-path", "trained-model-path", "labels"});
 }
 
 }  // namespace
@@ -318,6 +320,10 @@ CommandInfo audit_command() {
        opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
            "Validation images, in the same formats: duplicates among them, and of images in "
            "--data-path, are listed too. Their labels are not checked."),
+       opt(&Config::labels, "labels", path("FILE"), kPaths,
+           "Decisions on images of --data-path: an edited doubtful.csv, or another CSV file with "
+           "columns path and label, and decision (right, relabel, leave out) if wanted. Images "
+           "listed with their label are not doubted again; an empty label leaves one out."),
        opt(&Config::output_path, "output-path", path("DIR"), kPaths,
            "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
            "there is replaced, unless its doubtful.csv has been edited.")

@@ -352,6 +352,7 @@ struct ExportConfig {
 struct AuditConfig {
   std::string data_path, output_path;
   std::string valid_data_path;  // also searched for copies; empty: none
+  std::string labels;           // a file of decisions; empty: none
   // The backbone: a trained model, or a network with its weights.
   std::string trained_model_path, model_name, weights, weights_sha256;
   int image_size = 0;    // 0: the trained model's, or else 224
