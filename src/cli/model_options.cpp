@@ -145,8 +145,24 @@ void check_part(Given& given, ScoreConfig& config) {
       (extension == ".parquet" ? path / name : path.replace_extension("." + name)).string();
 }
 
+// "links:DIR" is the path DIR to all that asks for it.
+void check_sort_into(Given& given, ScoreConfig& config) {
+  constexpr std::string_view kLinks = "links:";
+  if (config.sort_into.starts_with(kLinks)) {
+    GivenValue folder = *given.find("sort-into");
+    folder.setting.text.erase(0, kLinks.size());
+    std::erase_if(given.values, [](const auto& value) { return value.name() == "sort-into"; });
+    given.add(folder);
+    if (folder.setting.text.empty()) given.refuse("sort-into", "needs a folder after links:.");
+    config.sorts_links = true;
+    config.sort_into = given.has("sort-into") ? given.find("sort-into")->setting.text : "";
+  }
+  given.keep_apart("sort-into", {"trained-model-path", "data-path", "scored-dataset", "explain"});
+}
+
 void check_score(Given& given, ScoreConfig& config) {
   check_part(given, config);
+  check_sort_into(given, config);
   if (config.data_paths.size() == 1) config.data_path = config.data_paths.front();
   if (config.data_paths.size() > 1 && given.has("files-from"))
     given.refuse("files-from", "and several paths of images are given: add them to the list.");
@@ -210,7 +226,9 @@ void check_audit(Given& given, AuditConfig& config) {
     given.fault("trained-model-path",
                 "No pretrained network is given: add --trained-model-path DIR, or --weights "
                 "torchvision (or a file or URL; another network with --model-name).");
-  given.keep_apart("output-path", {"data-path", "valid-data-path", "trained-model-path"});
+  if (given.has("labels") && has_several(given))
+    given.refuse("labels", "is of one label an image, but --task is multi-label: leave it out.");
+  given.keep_apart("output-path", {"data-path", "valid-data-path", "trained-model-path", "labels"});
 }
 
 }  // namespace
@@ -307,6 +325,10 @@ CommandInfo audit_command() {
        opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
            "Validation images, in the same formats: duplicates among them, and of images in "
            "--data-path, are listed too. Their labels are not checked."),
+       opt(&Config::labels, "labels", path("FILE"), kPaths,
+           "Decisions on images of --data-path: an edited doubtful.csv, or another CSV file with "
+           "columns path and label, and decision (right, relabel, leave out) if wanted. Images "
+           "listed with their label are not doubted again; an empty label leaves one out."),
        opt(&Config::output_path, "output-path", path("DIR"), kPaths,
            "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
            "there is replaced, unless its doubtful.csv has been edited.")
@@ -420,8 +442,10 @@ CommandInfo score_command() {
            "wrong: what in the image led to the prediction."),
        opt(&Config::page, "page", path("FILE"), kPaths,
            "Page with the number of answers of each class and up to 200 images with theirs, such "
-           "as "
-           "answers.html."),
+           "as answers.html."),
+       opt(&Config::sort_into, "sort-into", path("[links:]DIR"), kPaths,
+           "Folder for copies of the images, with links: for links to them: a folder for each "
+           "class, and unsure for images without an answer. Nothing there is replaced."),
        opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
            kPaths,
            "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "

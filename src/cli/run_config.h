@@ -306,6 +306,8 @@ struct ScoreConfig {
   std::string scored_dataset;  // empty: none
   std::string explain;         // folder for heat maps; empty: none
   std::string page;            // file; empty: none
+  std::string sort_into;       // folder for the images by their answers; empty: none
+  bool sorts_links = false;    // links to them
   int top_k = 0;               // 0: auto
   bool all_classes = false;
   bool raw = false;  // no temperature
@@ -354,6 +356,7 @@ struct ExportConfig {
 struct AuditConfig {
   std::string data_path, output_path;
   std::string valid_data_path;  // also searched for copies; empty: none
+  std::string labels;           // a file of decisions; empty: none
   // The backbone: a trained model, or a network with its weights.
   std::string trained_model_path, model_name, weights, weights_sha256;
   int image_size = 0;    // 0: the trained model's, or else 224

@@ -228,8 +228,9 @@ Rows<DataConfig> dataset_rows() {
                "or valid), that assigns each image of --data-path."),
            opt(&SplitConfig::labels, "labels", path("FILE"), {kPaths, kFree},
                "CSV file with columns path and label that corrects labels of --data-path before it "
-               "is split. A new label is a new class; images with an empty label are dropped. For "
-               "a folder without labels: a list of all of them, in any form.")}),
+               "is split. A new label is a new class; images with an empty label, or leave out in "
+               "a column decision, are dropped. For a folder without labels: a list of all of "
+               "them, in any form.")}),
       within(&Config::records, record_rows().is(kResult)),
       within(&Config::records, task_rows().is(kResult)),
       within(&Config::stream, {opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",

@@ -65,6 +65,7 @@ std::string audit_json(const AuditRecord& record) {
                {"backbone", record.backbone},
                {"images", record.num_images},
                {"bad_images", record.num_bad},
+               {"decided", record.num_decided},
                {"folds", record.num_folds},
                {"agreed", record.num_agreed},
                {"agreed_interval", {interval.low, interval.high}},
@@ -95,6 +96,7 @@ std::string doubtful_csv(const AuditRecord& record) {
   std::map<std::string, std::size_t> row_of;  // by image
   const auto add = [&](const AuditedImage& image, const std::string& reason,
                        const std::string& suggested = "", const std::string& confidence = "") {
+    if (image.is_right) return;
     const auto [row, is_new] = row_of.emplace(image.file, rows.size());
     if (is_new)
       rows.push_back({image.file, image.label, suggested, confidence, reason});

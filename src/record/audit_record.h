@@ -19,6 +19,7 @@ struct AuditedImage {
   std::string label;  // the given one
   Thumbnail thumbnail;
   bool validates = false;  // in the validation dataset, whose labels are not judged
+  bool is_right = false;   // its label was confirmed: nothing is left to decide
 };
 
 // An image whose label is probably wrong.
@@ -64,8 +65,9 @@ struct AuditRecord {
   // Of several labels an image, num_judged and num_agreed count labels: those that are given or
   // predicted, and both.
   bool has_several_labels = false;
-  std::int64_t num_judged = 0;  // images that are not bad
-  std::int64_t num_seen = 0;    // images that are not bad and that the backbone was trained on
+  std::int64_t num_decided = 0;  // images that --labels decided on, also those it left out
+  std::int64_t num_judged = 0;   // images that are not bad
+  std::int64_t num_seen = 0;     // images that are not bad and that the backbone was trained on
   int num_folds = 0;
   // Images for which models that have not seen them predict the given label.
   std::int64_t num_agreed = 0;
@@ -91,7 +93,7 @@ std::string audit_json(const AuditRecord& record);  // numbers and lists, withou
 // Columns path,label,suggested,confidence,reason: a file for people to edit, which `--labels`
 // reads. One row per image: first doubtful labels; then copies with different classes, and
 // flawed images that are not listed yet, for which `suggested` and `confidence` are empty. Several
-// reasons are joined by "; ".
+// reasons are joined by "; ". Without images whose label was confirmed.
 std::string doubtful_csv(const AuditRecord& record);
 
 // Whether a doubtful.csv was edited after the audit that also wrote `audit_json`, if that is JSON.

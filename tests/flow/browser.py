@@ -11,8 +11,10 @@ from flow import FlowTest
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PROGRAM = next(filter(None, map(shutil.which, NAMES)), None)
+STRANGE_HOST = "kiln.test"  # this machine under a name that a browser does not trust
 OPTIONS = ("--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-           "--hide-scrollbars", "--no-first-run", "--disable-background-networking")
+           "--hide-scrollbars", "--no-first-run", "--disable-background-networking", "--use-fake-device-for-media-stream",
+           "--use-fake-ui-for-media-stream", f"--host-resolver-rules=MAP {STRANGE_HOST} 127.0.0.1")
 
 
 # What is wrong with how a page is laid out: labels of charts that overlap, are cut or above 100 %, and tiles that leave a gap.

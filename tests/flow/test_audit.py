@@ -108,6 +108,57 @@ class AuditTest(FlowTest):
         self.assert_refused(self.audit(), 3, "has been edited")
         self.assertEqual((folder / "doubtful.csv").read_bytes(), edited)
 
+    def write_decisions(self, rows):
+        with open(self.folder / "decisions.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        return self.folder / "decisions.csv"
+
+    def assert_decided(self, decisions, right, changed, left_out):
+        """A second audit with this file of decisions asks for nothing that they say; `changed`: path -> label."""
+        result = self.audit("--labels", decisions, output="again")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assert_names(result.stdout, f"{len(right)} right, {len(changed)} relabeled, {len(left_out)} left out", "gone.png")
+        record = json.loads((self.folder / "again/audit.json").read_text())
+        self.assertEqual(record["decided"], len(right) + len(changed) + len(left_out))
+        self.assertEqual(record["images"], len(files_below(self.photos)) - len(left_out))
+        listed = {row["path"]: row["label"] for row in rows_of(self.folder / "again/doubtful.csv")}
+        doubted = {image["path"]: image["label"] for image in record["doubtful"]}
+        for again in (listed, doubted):
+            self.assertEqual({*again} & {*right, *left_out}, set())
+            self.assertLessEqual({(path, label) for path, label in again.items() if path in changed}, set(changed.items()))
+        self.assertEqual(sum(entry["doubtful"] for entry in record["classes"]), len(doubted))
+        return listed
+
+    def test_decisions_are_remembered(self):
+        turned = self.turn_labels()
+        shutil.copy(sorted(self.photos.rglob("*.png"))[0], sorted(self.photos.iterdir())[-1] / "zz-copy.png")
+        folder, _ = self.audited()
+        rows = rows_of(folder / "doubtful.csv")
+        changed = {row["path"]: turned[row["path"]] for row in rows if row["path"] in turned}
+        others = [row["path"] for row in rows if row["path"] not in turned]
+        self.assertGreater(len(changed), 0)
+        self.assertGreater(len(others), 3)
+        left_out = others[:1]
+        edited = [{**row, "label": changed.get(row["path"], "" if row["path"] in left_out else row["label"])} for row in rows]
+        gone = {**edited[0], "path": "gone.png"}
+        self.assert_decided(self.write_decisions([*edited, gone]), others[1:], changed, left_out)
+
+        # With a column of decisions; where it is empty, nothing is decided.
+        words = {path: "relabel" for path in changed} | {path: "right" for path in others} | {others[0]: "leave out", others[1]: ""}
+        decided = [{"path": row["path"], "label": changed.get(row["path"], row["label"]), "decision": words[row["path"]]}
+                   for row in rows]
+        listed = self.assert_decided(self.write_decisions([*decided, {**decided[0], "path": "gone.png"}]), others[2:], changed,
+                                     left_out)
+        before = {row["path"] for row in rows}
+        self.assertLessEqual({*listed} & before, {others[1], *changed})
+
+        unclear = self.write_decisions([{**decided[0], "decision": "perhaps"}, {**decided[1], "decision": "right", "label": ""}])
+        self.assert_refused(self.audit("--labels", unclear, output="none"), 1, "line 2", "'perhaps'", "line 3", "needs a label")
+        self.assert_refused(self.audit("--labels", unclear, output="."), 2, "--output-path", "--labels")
+        self.assert_refused(self.audit("--labels", unclear, "--task", "multi-label"), 2, "--labels", "--task")
+
     def test_planted_copies_are_found(self):
         images = sorted(self.photos.rglob("*.png"))
         other = next(path for path in self.photos.iterdir() if path != images[0].parent)

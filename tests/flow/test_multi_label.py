@@ -106,12 +106,17 @@ class MultiLabelTest(FlowTest):
         self.assert_names((self.folder / "model/model_spec.yaml").read_text(), "pytorch-multi-label", "MultiLabelClassification")
         self.assert_names((self.folder / "logs/report.html").read_text(), "mean-average-precision", "Surest labels that were missed")
 
-        scored = kiln("score", *model, "--data-path", self.lists["val"], "--output-path", self.folder / "scores.csv")
+        scored = kiln("score", *model, "--data-path", self.lists["val"], "--output-path", self.folder / "scores.csv", "--sort-into",
+                      self.folder / "sorted")
         self.assertEqual(scored.returncode, 0, scored.stderr)
         rows, truth = self.rows(self.folder / "scores.csv"), self.rows(self.lists["val"])
         self.assertEqual([row["true_label"] for row in rows], [row["label"] for row in truth])
         hits = sum(len({*row["label"].split(";")} & {*row["true_label"].split(";")} - {""}) for row in rows)
         self.assertGreater(hits, 36)
+        likeliest = [max(row["label"].split(";"), key=lambda name: float(row.get("probability_" + name) or 0)) for row in rows]
+        self.assertEqual(len(list(self.folder.glob("sorted/*/*"))), len(rows))
+        for row, label in zip(rows, likeliest, strict=True):
+            self.assertTrue((self.folder / "sorted" / (label or "unsure") / pathlib.Path(row["path"]).name).is_file(), row)
         plain = kiln("score", *model, "--data-path", self.lists["val"], "--output-path", self.folder / "plain.csv", "--raw",
                      "--all-classes")
         self.assertEqual(plain.returncode, 0, plain.stderr)

@@ -3,6 +3,7 @@ import csv
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -326,6 +327,107 @@ class ScoreTest(FlowTest):
         result = self.score(*self.JOB, data=self.photos())
         self.assert_whole(result, whole)
         self.assert_names(result.stdout, f"{done} images", f"{300 - done} of them", "bad images: 2")
+
+    def numbered_photos(self, count=8):
+        """Images that all have one name, each in a folder of its own; the last is bad, and the one before it a copy of the first."""
+        photos = self.folder / "photos"
+        images = [self.data / "val" / name for name in self.names(self.data / "val")]
+        for number, source in enumerate([*images[:count - 2], images[0], None]):
+            target = photos / str(number) / "a.png"
+            target.parent.mkdir(parents=True)
+            target.write_bytes(source.read_bytes() if source else b"no image")
+        return photos
+
+    def assert_sorted(self, folder, rows, photos, others=()):
+        """`folder` has the images of these rows by their labels, those of the same bytes once, and these other files."""
+        expected = {(row["label"] or "unsure", (photos / row["path"]).read_bytes()) for row in rows if not row["fault"]}
+        found = [(path.parent.name, path.read_bytes()) for path in folder.rglob("*.png") if path not in others]
+        self.assertEqual(sorted(found), sorted(expected))
+        self.assertEqual(len(files_below(folder)), len(found) + len(others))
+        for place in folder.iterdir():
+            numbers = [f"a-{number}.png" for number in range(2, 1 + len(list(place.iterdir())))]
+            self.assertEqual(sorted(path.name for path in place.iterdir()), sorted(["a.png", *numbers]))
+
+    def test_images_are_sorted_into_folders_of_their_classes(self):
+        photos, folder = self.numbered_photos(), self.folder / "sorted"
+        plain = self.rows("--max-bad-images", 1, data=photos)
+        least = sorted(float(row["confidence"] or 0) for row in plain)[len(plain) // 2]
+        sure = next(row["label"] for row in plain if float(row["confidence"] or 0) >= least)
+        (folder / sure).mkdir(parents=True)
+        other = folder / sure / "a.png"
+        other.write_bytes(b"another file")
+        before = files_below(photos)
+        job = ("--max-bad-images", 1, "--min-confidence", least, "--sort-into", folder)
+        rows = self.rows(*job, data=photos)
+        self.assertLess({"", sure}, {row["label"] for row in rows} | {"more"})
+        self.assert_sorted(folder, rows, photos, [other])
+        self.assertEqual((other.read_bytes(), files_below(photos)), (b"another file", before))
+        first = files_below(folder)
+        again = self.score(*job, data=photos)
+        self.assert_names(again.stdout, "copied:    0 images", "7 were there already", "1 bad")
+        self.assertEqual(files_below(folder), first)
+        # Of an archive, whose members are no files; and in two parts.
+        shutil.make_archive(self.folder / "photos", "zip", photos)
+        shutil.rmtree(folder)
+        for number in (1, 2):
+            done = self.score(*job, "--batch-size", 2, "--part", f"{number}/2", data=self.folder / "photos.zip")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assert_sorted(folder, rows, photos)
+        refused = self.score(*job[:-1], f"links:{folder}", data=self.folder / "photos.zip")
+        self.assert_refused(refused, 1, "--sort-into links:", "photos.zip")
+
+    def test_images_are_sorted_as_links(self):
+        photos, folder = self.numbered_photos(), self.folder / "sorted"
+        for _ in range(2):  # the second time they are there
+            rows = self.rows("--max-bad-images", 1, "--sort-into", f"links:{folder}", data=photos)
+            links = [path for path in folder.rglob("*") if not path.is_dir()]
+            self.assertTrue(all(path.is_symlink() and not os.readlink(path).startswith("/") for path in links))
+            self.assertEqual(sorted((path.parent.name, path.resolve()) for path in links),
+                             sorted((row["label"], photos / row["path"]) for row in rows if not row["fault"]))
+        far = pathlib.Path(tempfile.mkdtemp(dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, far)
+        self.rows("--max-bad-images", 1, "--sort-into", f"links:{far}", data=photos)
+        common = os.path.commonpath([far, photos]) != "/"
+        self.assertEqual({os.readlink(path).startswith("/") for path in far.rglob("*.png")}, {not common})
+
+    def test_names_of_classes_that_are_no_names_of_folders(self):
+        model, folder = self.folder / "model", self.folder / "below/sorted"
+        shutil.copytree(self.model, model)
+        (model / "index_to_label.csv").write_text(",label\n0,a/../../b\n1,..\n2,unsure\n")
+        rows = self.rows("--sort-into", folder, model=model, data=self.data / "val")
+        named = {"a/../../b": "a_.._.._b", "..": "_..", "unsure": "unsure-2"}
+        self.assertEqual({path.name for path in folder.iterdir()}, {named[row["label"]] for row in rows})
+        self.assertEqual([path.name for path in folder.parent.iterdir()], ["sorted"])
+
+    def test_what_cannot_be_sorted_is_told(self):
+        photos, folder = self.numbered_photos(), self.folder / "sorted"
+        label = self.rows("--max-bad-images", 1, data=photos)[0]["label"]
+        folder.mkdir()
+        (folder / label).touch()
+        self.assert_refused(self.score("--max-bad-images", 1, "--sort-into", folder, data=photos), 3, label)
+        (folder / label).unlink()
+        full = subprocess.run(self.words("--max-bad-images", 1, "--sort-into", folder, data=photos, output=None),
+                              capture_output=True, text=True, timeout=300,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400)))
+        self.assert_refused(full, 3, str(folder), "a.png")
+        self.assertEqual(files_below(folder), {})
+        self.assert_refused(self.score("--sort-into", photos / "sorted", data=photos), 2, "--sort-into", "is inside")
+        self.assert_refused(self.score("--sort-into", f"links:{photos}", data=photos), 2, "--sort-into", "is the same folder")
+        self.assert_refused(self.score("--sort-into", "links:", data=photos), 2, "--sort-into needs a folder")
+
+    def test_a_killed_job_has_sorted_what_it_did(self):
+        job = (*self.JOB, "--sort-into", self.folder / "sorted")
+        self.kill(*job, data=self.photos())
+        result = self.score(*job, data=self.photos())
+        self.assert_whole(result)
+        self.assertIn("already scored", result.stdout)
+        self.assertEqual(sorted(path.name for path in (self.folder / "sorted").rglob("*.*")),
+                         sorted(path.name for path in self.photos().rglob("*.*") if path.read_bytes() != b"no image"))
+        self.killed()
+        result = self.score(*self.JOB, "--sort-into", f"links:{self.folder / 'links'}", data=self.photos())
+        self.assert_whole(result)
+        self.assertIn("--sort-into was not given", result.stdout)
+        self.assertEqual(len(list((self.folder / "links").rglob("*.*"))), 298)
 
     def test_a_killed_job_begins_anew_where_rows_would_differ(self):
         done, whole = self.killed()

@@ -5,16 +5,19 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import tarfile
 import time
 import zlib
 
-from browser import PROGRAM, Browser
+from browser import PROGRAM, STRANGE_HOST, Browser
 from flow import FlowTest, kiln, main
 from serving import Server, form
 
@@ -374,22 +377,122 @@ class ServeTest(FlowTest):
         status, headers, body = server.ask("GET", "/")
         self.assertEqual((status, headers["Content-Type"].split(";")[0]), (200, "text/html"))
         self.assertLess(len(body), 40_000)
+        self.assertLessEqual({f"<li>{name}</li>" for name in self.classes}, set(re.findall("<li>.*?</li>", body.decode())))
+        (self.folder / "key").write_text("sesame")
+        with_key = self.serve("--key-file", self.folder / "key")
+        self.assertNotIn("<li>" + self.classes[0], with_key.ask("GET", "/")[2].decode())
         if PROGRAM is None:
             self.skipTest("no Chromium here: install chromium-headless-shell")
-        expected = self.scores()[0]["label"]
+        expected = [row["label"] for row in self.scores()]
         with Browser() as browser:
-            browser.call("Page.navigate", url=f"http://127.0.0.1:{server.port}/")
-            self.wait_for(lambda: browser.evaluate("document.readyState") == "complete")
-            browser.evaluate(f"""(() => {{
-              const bytes = Uint8Array.from(atob("{base64.b64encode(self.photos[0]).decode()}"), c => c.charCodeAt(0));
-              const data = new DataTransfer();
-              data.items.add(new File([bytes], "photo", {{type: "image/jpeg"}}));
-              document.getElementById("drop").dispatchEvent(new DragEvent("drop", {{dataTransfer: data, bubbles: true}}));
-            }})()""")
-            self.wait_for(lambda: browser.evaluate("!document.getElementById('answer').hidden"))
-            self.assertEqual(browser.evaluate("document.getElementById('label').textContent").split(",")[0], expected)
-            self.assertEqual(browser.evaluate("document.querySelectorAll('#classes li').length"), len(self.classes))
-            self.assertEqual(browser.complaints(), [])
+            self.several_photos(browser, server, expected)
+            self.what_programs_ask(browser, server, expected[0])
+            self.a_camera_where_there_may_be_one(browser, server)
+            self.on_a_phone_with_keys(browser)
+            self.assertEqual(self.complaints(browser), [])
+            self.a_key(browser, with_key, expected[0])
+            self.assertEqual(self.complaints(browser), [])
+
+    def complaints(self, browser):
+        """Those that are not of an answer without a label."""
+        return [event for event in browser.complaints() if "responded with a status of 4" not in json.dumps(event)]
+
+    def open_page(self, browser, server, host="127.0.0.1"):
+        browser.call("Page.navigate", url=f"http://{host}:{server.port}/")
+        self.wait_for(lambda: browser.evaluate("location.host + document.readyState") == f"{host}:{server.port}complete")
+
+    def give(self, browser, how, *files):
+        """Photos, as names and bytes, by an event that brings files."""
+        made = ", ".join(f"""new File([Uint8Array.from(atob("{base64.b64encode(data).decode()}"), c => c.charCodeAt(0))],
+                             {json.dumps(name)})""" for name, data in files)
+        browser.evaluate(f"""(() => {{
+          const data = new DataTransfer();
+          for (const file of [{made}]) data.items.add(file);
+          document.getElementById("drop").dispatchEvent({how});
+        }})()""")
+
+    def answered(self, browser, count):
+        """The texts of the articles: answer, name of the file, fault; once there are so many, all with an answer."""
+        def read():
+            return browser.evaluate("""[...document.querySelectorAll("article")].map(
+              one => [...one.querySelectorAll("h2, p")].map(part => part.textContent))""")
+        self.wait_for(lambda: [one[0].startswith("Waiting") for one in read()] == [False] * count)
+        return read()
+
+    def several_photos(self, browser, server, expected):
+        self.open_page(browser, server)
+        unread = b"<b>no picture"
+        strange = "<img src=x onerror=document.title='taken'>.png"
+        ppm = b"P6 32 32 255\n" + bytes(3 * 32 * 32)  # no browser shows it
+        self.give(browser, 'new DragEvent("drop", {dataTransfer: data, bubbles: true})',
+                  ("a.jpg", self.photos[0]), (strange, unread), ("b.ppm", ppm))
+        rows = self.answered(browser, 3)
+        self.assertEqual(rows[0][0].split(",")[0], expected[0])
+        self.assertEqual(rows[1], ["No answer", strange, server.json("POST", "/predict", unread)[1]["fault"]])
+        self.assertEqual([row[1] for row in rows], ["a.jpg", strange, "b.ppm"])
+        shown = """[...document.querySelectorAll("article")].map(one => [...one.querySelectorAll("img")].filter(
+          image => image.offsetWidth > 0 && image.alt === "The photo").map(image => image.naturalWidth))"""
+        self.wait_for(lambda: [len(widths) for widths in browser.evaluate(shown)] == [1, 0, 0])
+        self.assertEqual(browser.evaluate("[document.title, document.querySelectorAll('article b').length]"),
+                         ["Classify photos – Kiln", 0])
+        self.assertEqual(browser.evaluate("document.querySelectorAll('article')[0].querySelectorAll('li').length"), len(self.classes))
+        self.give(browser, 'new ClipboardEvent("paste", {clipboardData: data, bubbles: true})', ("c.jpg", self.photos[1]))
+        self.assertEqual(self.answered(browser, 4)[0][0].split(",")[0], expected[1])
+        root = browser.call("DOM.getDocument")["root"]["nodeId"]
+        field = browser.call("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
+        browser.call("DOM.setFileInputFiles", nodeId=field, files=[str(path) for path in self.files[:2]])
+        self.assertEqual([row[0].split(",")[0] for row in self.answered(browser, 6)[:2]], expected[:2])
+
+    def what_programs_ask(self, browser, server, expected):
+        (self.folder / "photo.jpg").write_bytes(self.photos[0])
+        lines = browser.evaluate("['curl', 'python'].map(id => document.getElementById(id).textContent)")
+        for words in (["sh", "-c", lines[0]], [sys.executable, "-c", lines[1]]):
+            if words[0] == "sh" and not shutil.which("curl"):
+                continue
+            answer = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, timeout=60, check=True).stdout
+            self.assertIn(expected, answer)
+
+    def a_camera_where_there_may_be_one(self, browser, server):
+        offered = "['filming', 'no-camera'].map(id => document.getElementById(id).offsetHeight > 0)"
+        self.open_page(browser, server, STRANGE_HOST)
+        self.assertEqual(browser.evaluate(offered), [False, True])
+        self.open_page(browser, server)
+        self.assertEqual(browser.evaluate(offered), [True, False])
+        browser.evaluate("document.getElementById('camera').click()")
+        self.wait_for(lambda: browser.evaluate("document.getElementById('video').videoWidth > 0"))
+        browser.evaluate("document.getElementById('shoot').click()")
+        self.assertEqual(self.answered(browser, 1)[0][1:], ["camera.jpg", ""])
+        browser.evaluate("document.getElementById('camera').click()")
+        self.wait_for(lambda: browser.evaluate("document.getElementById('viewer').hidden"))
+
+    def on_a_phone_with_keys(self, browser):
+        """The answer stands above the picture, nothing is wider than the window, and the tabulator reaches everything."""
+        colors = set()
+        for scheme in ("light", "dark"):
+            browser.show(390, scheme)
+            self.assertEqual(browser.evaluate("document.documentElement.scrollWidth"), 390)
+            colors.add(browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+        self.assertEqual(len(colors), 2)
+        tops = browser.evaluate("['article h2', 'article img'].map(name => document.querySelector(name).getBoundingClientRect().top)")
+        self.assertLess(*tops)
+        browser.evaluate("document.activeElement.blur()")
+        reached = []
+        for _ in range(4):
+            browser.key("Tab")
+            reached.append(browser.evaluate("document.activeElement.id || document.activeElement.textContent"))
+        self.assertEqual(reached, ["file", "camera", f"The {len(self.classes)} classes", "How to ask from a program"])
+
+    def a_key(self, browser, server, expected):
+        self.open_page(browser, server)
+        self.give(browser, 'new DragEvent("drop", {dataTransfer: data, bubbles: true})', ("a.jpg", self.photos[0]))
+        self.assertIn("key", self.answered(browser, 1)[0][2])
+        browser.evaluate("""(() => {
+          document.getElementById("key").value = "sesame";
+          document.getElementById("key").dispatchEvent(new Event("change"));
+        })()""")
+        self.wait_for(lambda: self.answered(browser, 1)[0][0].split(",")[0] == expected)
+        self.assertEqual(sorted(browser.evaluate("[...document.querySelectorAll('#classes li')].map(one => one.textContent)")),
+                         self.classes)
 
 
 if __name__ == "__main__":

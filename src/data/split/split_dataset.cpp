@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -20,6 +21,7 @@ struct ImageRow {
   std::string value;                  // from the requested column
   std::vector<std::uint32_t> images;  // in the set, usually one; empty: there is no such path
   std::string path;
+  std::optional<std::string> decision;  // from the column of this name, if there is one
 };
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
@@ -97,6 +99,8 @@ std::vector<ImageRow> read_rows(std::string_view text, const std::string& name,
   missing.collect([&] { path_at = place_of("path", fields, name); });
   missing.collect([&] { value_at = place_of(column, fields, name); });
   missing.throw_if_any();
+  const auto decision_at =
+      static_cast<std::size_t>(std::ranges::find(fields, "decision") - fields.begin());
   std::vector<ImageRow> rows;
   // By the first image of a path, or by a path without images: the end of its row's place; 0: none.
   std::vector<std::size_t> row_of_image(set.samples.size());
@@ -108,11 +112,15 @@ std::vector<ImageRow> read_rows(std::string_view text, const std::string& name,
                                " columns. Put a path with a comma in double quotes.");
     const std::string &path = fields[path_at], &value = fields[value_at];
     std::vector<std::uint32_t> images = index.images_of(path);
+    std::optional<std::string> decision;
+    if (decision_at < num_columns)
+      decision = in_small_letters(std::string(trimmed(fields[decision_at])));
     std::size_t& end = images.empty() ? row_of_unknown[path] : row_of_image[images[0]];
     if (end == 0) {
-      rows.push_back({reader.line(), value, std::move(images), path});
+      rows.push_back({reader.line(), value, std::move(images), path, decision});
       end = rows.size();
-    } else if (const ImageRow& row = rows[end - 1]; row.value != value) {
+    } else if (const ImageRow& row = rows[end - 1];
+               row.value != value || row.decision != decision) {
       contradictions.push_back("'" + path + "' (lines " + std::to_string(row.line) + " and " +
                                std::to_string(reader.line()) + ")");
     }
@@ -140,15 +148,18 @@ std::vector<ImageRow> parse_image_rows(std::string_view text, const std::string&
   return rows;
 }
 
-// Adds a fault to `problems` for rows without images whose paths are not in `known` (sorted)
-// either.
-void refuse_unknown_paths(const std::vector<ImageRow>& rows, const std::string& name,
-                          const Dataset& set, const std::vector<std::string>& known,
-                          Problems& problems) {
+// The paths of rows without images that are not in `known` (sorted) either.
+std::vector<std::string> unknown_paths(const std::vector<ImageRow>& rows,
+                                       const std::vector<std::string>& known) {
   std::vector<std::string> unknown;
   for (const ImageRow& row : rows)
     if (row.images.empty() && !std::binary_search(known.begin(), known.end(), row.path))
       unknown.push_back(row.path);
+  return unknown;
+}
+
+void refuse_unknown_paths(const std::vector<std::string>& unknown, const std::string& name,
+                          const Dataset& set, Problems& problems) {
   if (unknown.empty()) return;
   problems.add(unusable(
       name, std::to_string(unknown.size()) + (unknown.size() == 1 ? " path is" : " paths are") +
@@ -181,6 +192,35 @@ std::vector<int> relabeled(const Dataset& set, const std::vector<ImageRow>& rows
   return labels;
 }
 
+constexpr std::string_view kRight = "right", kRelabel = "relabel", kLeaveOut = "leave out";
+
+// Checks the decisions, and empties the labels of rows that leave their images out.
+void read_decisions(std::vector<ImageRow>& rows, const std::string& name, Problems& problems) {
+  for (ImageRow& row : rows) {
+    const std::string decision = row.decision.value_or("");
+    const bool has_label = !trimmed(row.value).empty();
+    if (decision == kLeaveOut)
+      row.value.clear();
+    else if (decision != kRight && decision != kRelabel && !decision.empty())
+      problems.add(unusable(name, at_line(row.line) + "the decision '" + excerpt(decision) +
+                                      "' must be right, relabel, leave out or empty."));
+    else if (!decision.empty() && !has_label)
+      problems.add(unusable(name, at_line(row.line) + "the decision '" + decision +
+                                      "' needs a label. Write it, or leave out instead."));
+  }
+}
+
+// By image: whether its row says that the label is right, or gives the present one as decided.
+std::vector<bool> confirmed(const Dataset& set, const std::vector<ImageRow>& rows,
+                            const std::vector<int>& labels) {
+  std::vector<bool> are_right(labels.size());
+  for (const ImageRow& row : rows)
+    for (const std::uint32_t i : row.images)
+      are_right[i] =
+          row.decision == kRight || (labels[i] == set.samples.label(i) && row.decision != "");
+  return are_right;
+}
+
 // By class: true if it had images and has none now.
 std::vector<bool> gone_classes(const Dataset& set, const std::vector<int>& labels,
                                std::size_t num_classes) {
@@ -206,10 +246,14 @@ std::string read_image_rows(const std::string& path, const std::string& name) {
   }
 }
 
-LabelChanges apply_labels(std::string_view text, const std::string& name, Dataset& set) {
+LabelChanges apply_labels(std::string_view text, const std::string& name, Dataset& set,
+                          bool may_name_others) {
   Problems problems;
-  const std::vector<ImageRow> rows = parse_image_rows(text, name, "label", set, problems);
-  refuse_unknown_paths(rows, name, set, {}, problems);
+  std::vector<ImageRow> rows = parse_image_rows(text, name, "label", set, problems);
+  read_decisions(rows, name, problems);
+  LabelChanges changes;
+  changes.unknown = unknown_paths(rows, {});
+  if (!may_name_others) refuse_unknown_paths(changes.unknown, name, set, problems);
   for (const ImageRow& row : rows) {
     if (row.value.size() > kLongestLabel || !is_clean(row.value) ||
         row.value.find('\t') != row.value.npos)
@@ -226,7 +270,6 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
     problems.add(unusable(name, "it results in more than 100,000 classes."));
   problems.throw_if_any();
 
-  LabelChanges changes;
   changes.new_classes.assign(all.begin() + std::ssize(set.classes), all.end());
   const std::vector<bool> gone = gone_classes(set, labels, all.size());
   std::vector<int> new_ids(gone.size());
@@ -235,9 +278,13 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
     new_ids[c] = static_cast<int>(classes.size());
     (gone[c] ? changes.gone_classes : classes).push_back(all[c]);
   }
+  const std::vector<bool> are_right = confirmed(set, rows, labels);
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] < 0) changes.left_out.emplace_back(set.samples.file_name(i));
-    if (labels[i] >= 0 && labels[i] != set.samples.label(i)) ++changes.num_changed;
+    const bool is_left = labels[i] >= 0, is_changed = labels[i] != set.samples.label(i);
+    if (!is_left) changes.left_out.emplace_back(set.samples.file_name(i));
+    if (is_left) changes.are_right.push_back(are_right[i]);
+    if (is_left && is_changed) ++changes.num_changed;
+    if (is_changed || are_right[i]) ++changes.num_decided;
     set.samples.set_label(i, labels[i] < 0 ? kLeftOut : new_ids[labels[i]]);
   }
   std::ranges::sort(changes.left_out);
@@ -278,7 +325,7 @@ std::vector<Side> sides_in(std::string_view text, const std::string& name, const
   Problems problems;
   const std::vector<ImageRow> rows = parse_image_rows(text, name, "set", set, problems);
   if (rows.empty()) problems.throw_if_any();  // otherwise all images would be reported missing
-  refuse_unknown_paths(rows, name, set, left_out, problems);
+  refuse_unknown_paths(unknown_paths(rows, left_out), name, set, problems);
   std::vector<Side> sides(set.samples.size(), Side::kTrain);
   std::vector<bool> is_named(sides.size());
   std::vector<std::string> other_words, unnamed;

@@ -24,16 +24,23 @@ std::string read_image_rows(const std::string& path, const std::string& name);
 struct LabelChanges {
   std::size_t num_changed = 0;            // images whose label changed
   std::vector<std::string> left_out;      // paths of images that were removed; sorted
+  std::vector<bool> are_right;            // by image that is left: the file confirms its label
+  std::int64_t num_decided = 0;           // images of any of the three
+  std::vector<std::string> unknown;       // paths that are not in the set
   std::vector<std::string> new_classes;   // in the order of the file; after the others in the set
   std::vector<std::string> gone_classes;  // left without images, and removed from the set
 };
 
 // Applies the columns path and label: images named in the file get its label, which may be a new
-// class; those with an empty label are removed. Throws Problems with all faults, as Error
+// class; those with an empty label are removed. If there is a column `decision`, `right` and
+// `relabel` need a label, `leave out` is as an empty one, and nothing decides no more than the
+// label does: the present one is then not confirmed. Throws Problems with all faults, as Error
 // kUserError, and then leaves the set unchanged: those of any such file (not a CSV file, a column
-// missing or repeated, rows of different lengths, a path with two values); paths that are not in
-// the set; labels that are not printable UTF-8 or longer than 200 bytes; no image left.
-LabelChanges apply_labels(std::string_view text, const std::string& name, Dataset& set);
+// missing or repeated, rows of different lengths, a path with two values); other decisions; labels
+// that are not printable UTF-8 or longer than 200 bytes; no image left; and paths that are not in
+// the set, unless `may_name_others`.
+LabelChanges apply_labels(std::string_view text, const std::string& name, Dataset& set,
+                          bool may_name_others = false);
 
 // split.csv has the columns path, label, set ("train" or "valid") and group, with one line per
 // image.

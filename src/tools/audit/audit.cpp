@@ -21,6 +21,7 @@
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/split/groups.h"
+#include "data/split/split_dataset.h"
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
 #include "model/image_model.h"
@@ -146,13 +147,27 @@ std::vector<std::string> classes_with(const Dataset& set, bool (*is_meant)(long 
   return names;
 }
 
-// Throws Error kInvalidDataset if all images are of a single class.
-Dataset read_images(const AuditConfig& config) {
+// Applies --labels, and notes what came of it.
+LabelChanges apply_decisions(const AuditConfig& config, Dataset& set) {
+  if (config.labels.empty()) return {};
+  const std::string name = "--labels " + quoted_path(config.labels);
+  LabelChanges changes = apply_labels(read_image_rows(config.labels, name), name, set,
+                                      /*may_name_others=*/true);
+  if (!changes.unknown.empty())
+    set.notes.push_back(name + " decides on " +
+                        plural(std::ssize(changes.unknown), "path", "paths") +
+                        " of no image here: " + quoted_names(changes.unknown, kNamed));
+  return changes;
+}
+
+// Throws Error kInvalidDataset if all images are of a single class, and what apply_labels() does.
+Dataset read_images(const AuditConfig& config, LabelChanges& decided) {
   // One list may have both sets.
   const RecordOptions& records = config.prediction.records;
   Dataset set =
       read_labeled_dataset(config.data_path, "Images",
                            config.valid_data_path.empty() ? records : of_sets(records, {"train"}));
+  decided = apply_decisions(config, set);
   const auto present = classes_with(set, [](long long images) { return images > 0; });
   if (present.size() < 2 && set.labels.sets.size() < 2)
     throw Error(ErrorCode::kInvalidDataset,
@@ -194,7 +209,7 @@ class Audit {
     Problems problems;
     problems.collect(
         [&] { backbone_.emplace(open_backbone(config, torch_device(job_.device), log)); });
-    problems.collect([&] { job_.images = read_images(config); });
+    problems.collect([&] { job_.images = read_images(config, decided_); });
     if (!config.valid_data_path.empty())
       problems.collect([&] {
         valid_ = read_labeled_dataset(config.valid_data_path, "Validation images",
@@ -220,6 +235,11 @@ class Audit {
     log.info("backbone:  " + backbone_->description);
     log.info("images:    " + grouped(set.samples.size()) + " of " +
              plural(std::ssize(set.classes), "class", "classes") + ", " + describe(set.kind));
+    if (!config_.labels.empty())
+      log.info("decisions: " + grouped(decided_.num_decided) + " of '" + config_.labels +
+               "': " + grouped(std::ranges::count(decided_.are_right, true)) + " right, " +
+               grouped(static_cast<long long>(decided_.num_changed)) + " relabeled, " +
+               grouped(std::ssize(decided_.left_out)) + " left out");
     for (const std::string& note : set.notes) log.warning(note);
     if (valid_) {
       log.info("validate:  " + grouped(valid_->samples.size()) + " images, " +
@@ -254,6 +274,7 @@ class Audit {
     record_.precision = precision_name(job_.precision.precision);
     record_.backbone = backbone_->description;
     record_.num_shown = config_.no_pictures ? 0 : static_cast<std::size_t>(config_.top);
+    record_.num_decided = decided_.num_decided;
     const int threads =
         config_.prediction.loader_threads > 0 ? config_.prediction.loader_threads : usable_cpus();
     const ImageLooks looks = look_at_images(set, threads, job_.log);
@@ -295,9 +316,12 @@ class Audit {
     record_.num_bad = record_.num_images - features.size();
     record_.has_several_labels = !set.labels.sets.empty();
     const std::vector<std::uint32_t> rows = check_labels(logits, features.labels, set, record_);
+    std::vector<DoubtfulLabel> doubted = std::exchange(record_.doubtful, {});
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::uint32_t image = features.samples[rows[i]];
-      record_.doubtful[i].image = audited(image, i);
+      if (is_right(image)) continue;
+      doubted[i].image = audited(image, record_.doubtful.size());
+      record_.doubtful.push_back(std::move(doubted[i]));
       set.for_each_class(set.samples.label(image), [&](int id) {
         ++record_.classes[static_cast<std::size_t>(id)].num_doubtful;
       });
@@ -326,12 +350,17 @@ class Audit {
     const std::size_t i = validates ? image - job_.images.samples.size() : image;
     return {std::string(set.samples.file_name(i)), set.label_text(set.samples.label(i)),
             place < record_.num_shown ? thumbnail_of(set, i, backbone_->pixels) : Thumbnail(),
-            validates};
+            validates, is_right(image)};
+  }
+
+  bool is_right(std::uint32_t image) const {
+    return image < decided_.are_right.size() && decided_.are_right[image];
   }
 
   const AuditConfig& config_;
   PredictionJob job_;
   std::optional<Backbone> backbone_;
+  LabelChanges decided_;          // by --labels
   std::optional<Dataset> valid_;  // only searched for copies
   std::vector<const Dataset*> sets_ = {&job_.images};
   std::optional<OutputFolder> output_;

@@ -33,6 +33,7 @@
 #include "tools/commands.h"
 #include "tools/score/scoring_progress.h"
 #include "tools/score/shown_scores.h"
+#include "tools/score/sorted_folders.h"
 
 namespace kiln {
 namespace {
@@ -151,6 +152,13 @@ std::string columns_text(const RecordOptions& records) {
   return joined(texts, ",");
 }
 
+// Rows of a killed job are continued only if it sorted their images, too.
+std::string sorting_text(const ScoreConfig& config) {
+  return config.sort_into.empty()
+             ? ""
+             : (config.sorts_links ? "links:" : "") + full_path(config.sort_into);
+}
+
 ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job,
                              const ScoreColumns& columns) {
   return {.rows = {{"the model", as_utf8(job.models.front().print)},
@@ -163,6 +171,7 @@ ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job
                    {"--raw", switch_text(config.raw)},
                    {"--min-confidence", number_text(config.min_confidence)},
                    {"--answer-at", number_text(config.answer_at)},
+                   {"--sort-into", sorting_text(config)},
                    {"--precision", precision_name(job.precision.precision)},
                    {"the column true_label", switch_text(columns.true_labels)}},
           .bits = {{"--batch-size", std::to_string(config.prediction.batch_size)},
@@ -234,6 +243,8 @@ class Scoring {
     }
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
+    if (!config_.sort_into.empty())
+      sorted_.emplace(config_.sort_into, config_.sorts_links, job_.images, columns_.labels, log_);
     if (file_) begin_file();
   }
 
@@ -278,6 +289,8 @@ class Scoring {
       scored_dataset_->add(row, job_.list ? so_far_.num_images - 1 : set.samples[i].id,
                            {first, first + shares.numel()});
     }
+    for (const AnsweredImage& image : batch.images)
+      if (sorted_) sorted_->add(set, image);
     if (file_) file_->write(rows);
     save_progress();
     progress_.show(so_far_.num_images, num_before_);
@@ -308,6 +321,7 @@ class Scoring {
       shown_->write(std::move(page), config_.page);
       log_.info("page:      '" + config_.page + "'");
     }
+    if (sorted_) sorted_->log_result();
     if (job_.explanations) explain(pixels);
     faults_.check(so_far_.num_images);
     if (!config_.part) faults_.require_any_good(so_far_.num_images);
@@ -471,6 +485,7 @@ class Scoring {
   const std::unique_ptr<ScoreEncoder> encoder_;
   std::optional<ScoredDataset> scored_dataset_;
   std::optional<ShownScores> shown_;  // for --page
+  std::optional<SortedFolders> sorted_;
   NotableAnswers notable_;
   PredictionFaults faults_;
   ScoreProgress so_far_;         // its fault counts are those last saved

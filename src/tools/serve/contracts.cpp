@@ -57,11 +57,15 @@ Question ask_with_heat_map(HttpRequest request) {
 
 HttpResponse answer_page(const ServerState& state, const HttpRequest&) {
   const std::shared_ptr<const ServedModel> model = state.model();
+  std::string labels;  // which those without the key need not know
+  for (const std::string& label : model->labels())
+    if (!state.needs_key()) labels += element("li", escaped(label));
   return {.type = "text/html; charset=utf-8",
           .body = filled(kServePageHtml,
                          {{"style", std::string(kReportCss)},
                           {"model", escaped(model->predictor().directory.spec.model_name)},
-                          {"classes", std::to_string(model->labels().size())}}),
+                          {"classes", std::to_string(model->labels().size())},
+                          {"labels", labels}}),
           .headers = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}}};
 }
 

@@ -28,6 +28,7 @@ class ServerState {
   virtual std::string metrics() const = 0;
   virtual std::shared_ptr<ServedModel> model() const = 0;
   virtual long long max_body_mib() const = 0;
+  virtual bool needs_key() const = 0;
 };
 
 struct Route {
@@ -42,7 +43,8 @@ struct Route {
 
 bool is_path_of(const Route& route, std::string_view path);
 
-// The page of the server, with {{style}}, {{model}} and {{classes}}; page.html, embedded.
+// The page of the server, with {{style}}, {{model}}, {{classes}} (their number) and {{labels}}
+// (list items); page.html, embedded.
 extern const std::string_view kServePageHtml;
 
 // The rows of all contracts.

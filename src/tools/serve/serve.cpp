@@ -109,6 +109,7 @@ class Service final : public HttpHandler, public ServerState {
   long long max_body_mib() const override {
     return static_cast<long long>(max_body_bytes_ / kMebibyte);
   }
+  bool needs_key() const override { return !key_.empty(); }
 
  private:
   static constexpr const char* kFull = "The queue is full (--max-queue): try again.";

@@ -109,6 +109,29 @@ TEST(Labels, ChangeAddAndLeaveOut) {
   EXPECT_NE(set.schema_json.find("lion"), std::string::npos);
 }
 
+TEST(Labels, FollowDecisions) {
+  Dataset set = four();
+  const LabelChanges changes = apply_labels(
+      "decision,path,label\n Right,cat/1.jpg,cat\nrelabel,cat/2.jpg,dog\nleave out,dog/1.jpg,dog\n"
+      ",\"dog/a, b.jpg\",dog\nright,gone.jpg,dog\n",
+      "x", set, /*may_name_others=*/true);
+  EXPECT_EQ(changes.num_decided, 3);
+  EXPECT_EQ(changes.num_changed, 1U);
+  EXPECT_EQ(changes.left_out, std::vector<std::string>{"dog/1.jpg"});
+  EXPECT_EQ(changes.unknown, std::vector<std::string>{"gone.jpg"});
+  EXPECT_EQ(changes.are_right, (std::vector<bool>{true, false, false}));
+  set = four();
+  EXPECT_EQ(apply_labels("path,label\ncat/1.jpg,cat\ncat/2.jpg,dog\n", "x", set).are_right,
+            (std::vector<bool>{true, false, false, false}));
+  EXPECT_EQ(apply_labels("path,label,decision\ncat/1.jpg,dog,right\n", "x", set).are_right,
+            (std::vector<bool>{true, false, false, false}));
+  expect_words(label_faults("path,label,decision\ncat/1.jpg,dog,maybe\ncat/2.jpg,,right\n"),
+               {"line 2", "'maybe'", "line 3", "needs a label"});
+  expect_words(
+      label_faults("path,label,decision\ncat/1.jpg,dog,relabel\ncat/1.jpg,dog,leave out\n"),
+      {"'cat/1.jpg' (lines 2 and 3)"});
+}
+
 TEST(Labels, OfOtherClassesLeaveNoneOfThoseBefore) {
   Dataset set = four();
   set.kind = Dataset::Kind::kLabelList;

@@ -1,0 +1,144 @@
+#include "tools/score/sorted_folders.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "data/dataset/image_bytes.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kUnsure = "unsure";
+constexpr std::size_t kMaxNameBytes = 200;  // without number and extension; file systems allow 255
+
+// "a.jpg", "a-2.jpg", …
+std::string numbered(const fs::path& name, int number) {
+  return cut_to_bytes(name.stem().string(), kMaxNameBytes) +
+         (number == 1 ? "" : "-" + std::to_string(number)) + name.extension().string();
+}
+
+// What a link in `folder` to the image has in it: a relative path, unless the two have only the
+// root in common.
+std::string link_to(const fs::path& image, const fs::path& folder) {
+  // ".." leads from where a folder is, not from where a link to it is.
+  const fs::path from = fs::canonical(folder),
+                 file = fs::canonical(fs::absolute(image).parent_path()) / image.filename();
+  return *std::next(from.begin()) == *std::next(file.begin()) ? file.lexically_relative(from)
+                                                              : file;
+}
+
+// Whether `place` is a file of these bytes or a link with this in it. What cannot be read is not.
+bool has(const fs::path& place, std::string_view content, bool is_link) try {
+  if (fs::is_symlink(place)) return is_link && fs::read_symlink(place) == content;
+  return !is_link && fs::is_regular_file(place) && fs::file_size(place) == content.size() &&
+         read_file(place) == content;
+} catch (const std::system_error&) {
+  return false;
+}
+
+// Replaces nothing. False: something has got that name meanwhile.
+bool make(const fs::path& place, const std::string& content, bool is_link) {
+  int error = 0;
+  if (is_link) {
+    if (::symlink(content.c_str(), place.c_str()) != 0) error = errno;
+  } else {
+    const DurableFile file = complete_file(place, content);  // removes its temporary name
+    const char *from = file.temporary_path().c_str(), *to = place.c_str();
+    if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) != 0) error = errno;
+    if (error == EINVAL || error == ENOSYS) error = ::link(from, to) == 0 ? 0 : errno;  // NFS
+  }
+  if (error != 0 && error != EEXIST) fail_to_write(place, error);
+  if (error == 0) sync_folder(place.parent_path());
+  return error == 0;
+}
+
+}  // namespace
+
+std::vector<std::string> folder_names(const std::vector<std::string>& classes) {
+  std::set<std::string> taken = {kUnsure};
+  std::vector<std::string> names;
+  for (std::string name : classes) {
+    std::ranges::replace(name, '/', '_');
+    if (name.empty() || name.front() == '.') name.insert(0, "_");
+    const std::string plain = name = cut_to_bytes(name, kMaxNameBytes);
+    for (int number = 2; !taken.insert(name).second; ++number)
+      name = plain + "-" + std::to_string(number);
+    names.push_back(name);
+  }
+  return names;
+}
+
+SortedFolders::SortedFolders(fs::path folder, bool are_links, const Dataset& images,
+                             const std::vector<std::string>& classes, Log& log)
+    : folder_(std::move(folder)), are_links_(are_links), names_(folder_names(classes)), log_(log) {
+  if (are_links && !images.archives.empty())
+    throw Error(ErrorCode::kUserError,
+                "--sort-into links:" + folder_.string() + ": the images of " +
+                    quoted_path(images.root) +
+                    " are inside larger files, and a link leads to a whole one. Leave links: out, "
+                    "and they are copied.");
+  make_folders(folder_);
+  rehearse_write(folder_ / kUnsure);
+  for (std::size_t c = 0; c < classes.size(); ++c)
+    if (names_[c] != classes[c])
+      log_.info("folder:    '" + names_[c] + "' has the images of class '" + classes[c] + "'");
+}
+
+void SortedFolders::add(const Dataset& set, const AnsweredImage& image) {
+  const Score& answer = image.score;
+  if (answer.best.empty()) {
+    ++num_left_out_;
+    return;
+  }
+  const fs::path file = set.samples.file_name(image.index),
+                 folder = folder_ / (answer.is_unsure
+                                         ? kUnsure
+                                         : names_[static_cast<std::size_t>(answer.best[0].id)]);
+  make_folders(folder);
+  std::string content;
+  try {
+    read_image_bytes(set, image.index, content);
+    if (content_hash(content) != image.hash) throw ImageFault("it has changed");
+    if (are_links_) content = link_to(set.image_root() / file, folder);
+  } catch (const ImageFault& fault) {
+    ++num_left_out_;
+    return log_.warning("'" + answer.path + "' is not sorted: since it was scored, " +
+                        fault.what());
+  }
+  const auto last = numbers_.find(folder / file.filename());
+  for (int number = last == numbers_.end() ? 1 : last->second;;) {
+    const fs::path place = folder / numbered(file.filename(), number);
+    std::error_code ignored;
+    const bool is_free = fs::symlink_status(place, ignored).type() == fs::file_type::not_found;
+    const bool is_new = is_free && make(place, content, are_links_);
+    if (is_new || has(place, content, are_links_)) {
+      ++(is_new ? num_new_ : num_there_);
+      if (number > 1) numbers_[folder / file.filename()] = number;
+      return;
+    }
+    ++number;
+  }
+}
+
+void SortedFolders::log_result() const {
+  log_.info((are_links_ ? "linked:    " : "copied:    ") + plural(num_new_, "image", "images") +
+            " in folders of " + quoted_path(folder_) + "; " + grouped(num_there_) +
+            " were there already, " + grouped(num_left_out_) + " bad ones are left out");
+}
+
+}  // namespace kiln

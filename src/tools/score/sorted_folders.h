@@ -1,0 +1,44 @@
+// Scored images in folders by their answers: copies of their bytes, or links to their files.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "data/dataset/dataset.h"
+#include "predict/job.h"
+
+namespace kiln {
+
+// The folder of each class, all different: its name, without what would lead elsewhere, hide the
+// folder, or be that of images without an answer.
+std::vector<std::string> folder_names(const std::vector<std::string>& classes);
+
+// DIR/<class>/<file name>, and DIR/unsure/<file name> without an answer. Nothing is moved or
+// replaced, and what is there under its name stays whole: another file of that name gets a number
+// (a-2.jpg), the same one is left as it is. So a job that is repeated adds nothing, and several may
+// sort into one folder. One thread. Throws Error kFailedToWriteOutputs.
+class SortedFolders {
+ public:
+  // `classes`: of the model, by class id. The log must outlive the object. Throws Error kUserError
+  // for links to `images` that are not files of their own.
+  SortedFolders(std::filesystem::path folder, bool are_links, const Dataset& images,
+                const std::vector<std::string>& classes, Log& log);
+
+  // An image of `set`. Bad images are left out, and those that are no longer what was scored.
+  void add(const Dataset& set, const AnsweredImage& image);
+  void log_result() const;
+
+ private:
+  const std::filesystem::path folder_;
+  const bool are_links_;
+  const std::vector<std::string> names_;  // by class id
+  Log& log_;
+  std::map<std::filesystem::path, int> numbers_;  // the last one of a name, above 1
+  long long num_new_ = 0, num_there_ = 0, num_left_out_ = 0;
+};
+
+}  // namespace kiln
