@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gather the program and the shared libraries that another machine lacks into one folder that can be copied.
 #
-#   environment/bundle.sh OUT [BUILD [PROGRAM…]]          without LibTorch's, NVIDIA's and Arrow's libraries: on the other machine set
+#   environment/bundle.sh OUT [BUILD [PROGRAM…]]          without LibTorch's, NVIDIA's, Arrow's and OpenCV's libraries: on the other machine set
 #                                                         KILN_TORCH_ROOT to a folder with torch/ and nvidia/
 #                                                         (wheels-libtorch.txt says how it is made) and run OUT/kiln.
 #                                                         PROGRAM: another one of BUILD, which OUT/bin then has too
@@ -33,8 +33,8 @@ arrow=$(sed -n 's/^KILN_ARROW_ROOT:PATH=//p' "$build/CMakeCache.txt")
 
 programs=("$build/kiln")
 [ "$variant" != without-libtorch ] || programs+=("${@:3}")
-modules=("$build/libkiln.so" "$build/libkiln_pictures.so")
-[ "$variant" = without-libtorch ] || modules+=("$build/libkiln_parquet.so")
+modules=("$build/libkiln.so")
+[ "$variant" = without-libtorch ] || modules+=("$build"/libkiln_{parquet,pictures}.so)
 [ "$variant" = cpu ] || modules+=("$build/libkiln_cuda.so")
 
 # What CUDA's libraries and LibTorch open by a name that no linker sees.
