@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from flow import KILN, FlowTest, explanations, files_below, kiln, main
+from flow import KILN, FlowTest, become_nobody, explanations, files_below, kiln, main
 
 DEPS = pathlib.Path(__file__).parents[2] / ".deps"
 ARROW = {**os.environ, "PYTHONPATH": f"{os.environ.get('KILN_ARROW_ROOT', DEPS / 'arrow')}:{DEPS / 'parity'}"}
@@ -414,6 +414,18 @@ class ScoreTest(FlowTest):
         self.assert_refused(self.score("--sort-into", photos / "sorted", data=photos), 2, "--sort-into", "is inside")
         self.assert_refused(self.score("--sort-into", f"links:{photos}", data=photos), 2, "--sort-into", "is the same folder")
         self.assert_refused(self.score("--sort-into", "links:", data=photos), 2, "--sort-into needs a folder")
+
+    def test_a_folder_of_somebody_else_is_told(self):
+        folder = self.folder / "sorted"
+        for path in (self.folder, folder, *(folder / path.name for path in (self.data / "val").iterdir())):
+            path.mkdir(exist_ok=True)
+            path.chmod(0o777)
+        for place in folder.iterdir():
+            place.chmod(0o600)  # nobody can look into it
+        self.need_nobody()
+        closed = subprocess.run(self.words("--sort-into", folder, data=self.data / "val", output=None), capture_output=True, text=True,
+                                timeout=60, preexec_fn=become_nobody if os.geteuid() == 0 else None)
+        self.assert_refused(closed, 3, str(folder), "Permission denied")
 
     def test_a_killed_job_has_sorted_what_it_did(self):
         job = (*self.JOB, "--sort-into", self.folder / "sorted")

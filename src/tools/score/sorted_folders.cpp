@@ -43,9 +43,9 @@ std::string link_to(const fs::path& image, const fs::path& folder) {
 }
 
 // Whether `place` is a file of these bytes or a link with this in it. What cannot be read is not.
-bool has(const fs::path& place, std::string_view content, bool is_link) try {
-  if (fs::is_symlink(place)) return is_link && fs::read_symlink(place) == content;
-  return !is_link && fs::is_regular_file(place) && fs::file_size(place) == content.size() &&
+bool has(const fs::path& place, fs::file_type type, std::string_view content, bool is_link) try {
+  if (is_link) return type == fs::file_type::symlink && fs::read_symlink(place) == content;
+  return type == fs::file_type::regular && fs::file_size(place) == content.size() &&
          read_file(place) == content;
 } catch (const std::system_error&) {
   return false;
@@ -120,18 +120,15 @@ void SortedFolders::add(const Dataset& set, const AnsweredImage& image) {
     return log_.warning("'" + answer.path + "' is not sorted: since it was scored, " +
                         fault.what());
   }
-  const auto last = numbers_.find(folder / file.filename());
-  for (int number = last == numbers_.end() ? 1 : last->second;;) {
+  for (int number = 1;;) {
     const fs::path place = folder / numbered(file.filename(), number);
-    std::error_code ignored;
-    const bool is_free = fs::symlink_status(place, ignored).type() == fs::file_type::not_found;
-    const bool is_new = is_free && make(place, content, are_links_);
-    if (is_new || has(place, content, are_links_)) {
-      ++(is_new ? num_new_ : num_there_);
-      if (number > 1) numbers_[folder / file.filename()] = number;
-      return;
-    }
-    ++number;
+    std::error_code fault;
+    const fs::file_type type = fs::symlink_status(place, fault).type();
+    if (type == fs::file_type::none) fail_to_write(place, fault.value());
+    const bool is_free = type == fs::file_type::not_found;
+    if (is_free && make(place, content, are_links_)) return void(++num_new_);
+    if (!is_free && has(place, type, content, are_links_)) return void(++num_there_);
+    if (!is_free) ++number;  // otherwise another job has just taken it: look again
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -37,7 +36,6 @@ class SortedFolders {
   const bool are_links_;
   const std::vector<std::string> names_;  // by class id
   Log& log_;
-  std::map<std::filesystem::path, int> numbers_;  // the last one of a name, above 1
   long long num_new_ = 0, num_there_ = 0, num_left_out_ = 0;
 };
 
