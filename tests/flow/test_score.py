@@ -351,7 +351,8 @@ class ScoreTest(FlowTest):
     def test_images_are_sorted_into_folders_of_their_classes(self):
         photos, folder = self.numbered_photos(), self.folder / "sorted"
         plain = self.rows("--max-bad-images", 1, data=photos)
-        least = sorted(float(row["confidence"] or 0) for row in plain)[len(plain) // 2]
+        known = sorted({round(float(row["confidence"] or 0), 5) for row in plain})
+        least = sum(known[len(known) // 2:][:2]) / 2  # of no image: batches change the last bits
         sure = next(row["label"] for row in plain if float(row["confidence"] or 0) >= least)
         (folder / sure).mkdir(parents=True)
         other = folder / sure / "a.png"
