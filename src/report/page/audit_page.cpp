@@ -71,7 +71,9 @@ std::string what_to_do(const AuditRecord& record, const std::filesystem::path& f
     } else {
       add("Decide below each picture: `suggested` is a guess. Save `decisions.csv` beside this "
           "page. "
-          "Or edit `doubtful.csv` there: change wrong labels, and delete the rows that are right.");
+          "Or edit a copy of `doubtful.csv` there: change wrong labels, empty those of images to "
+          "leave "
+          "out, and delete the rows that you have not looked at.");
       add("Train again with the corrected labels: `kiln train " + again +
           ". The image files stay unchanged. `kiln audit " + again + " remembers the decisions.");
     }
