@@ -77,6 +77,7 @@ struct AuditRecord {
   std::vector<OddImage> flawed;          // dark, bright, nearly empty, blurred, odd
   std::vector<ImageFaultRecord> faults;  // bad and damaged images
   std::size_t num_shown = 200;           // per list, on the page
+  bool has_measures = true;              // by which images are found to be flawed
 };
 
 inline bool can_judge(const AuditRecord& record) {

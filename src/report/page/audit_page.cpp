@@ -53,7 +53,9 @@ std::string tiles_of(const AuditRecord& record) {
                      (record.valid_data_path.empty()
                           ? ""
                           : ", " + grouped(num_copies_across_sets(record)) + " across the sets")) +
-         counted("Flawed", "flawed", record.flawed.size(), "dark, bright, blurred, empty, odd") +
+         (record.has_measures ? counted("Flawed", "flawed", record.flawed.size(),
+                                        "dark, bright, blurred, empty, odd")
+                              : std::string()) +
          accuracy_tile("agreed", "Agreement with the labels", agreed_share(record),
                        out_of_fold_interval(record.num_agreed, record.num_judged));
 }
@@ -66,14 +68,12 @@ std::string what_to_do(const AuditRecord& record, const std::filesystem::path& f
                               shell_word((folder / "decisions.csv").string()) + "`";
     if (record.has_several_labels) {
       add("Open `doubtful.csv`, next to this page: its rows are in the order of the pictures "
-          "below. "
-          "Correct the list that your labels are from where they are wrong, and train again.");
+          "below. Correct the list that your labels are from where they are wrong, and train "
+          "again.");
     } else {
       add("Decide below each picture: `suggested` is a guess. Save `decisions.csv` beside this "
-          "page. "
-          "Or edit a copy of `doubtful.csv` there: change wrong labels, empty those of images to "
-          "leave "
-          "out, and delete the rows that you have not looked at.");
+          "page. Or edit a copy of `doubtful.csv` there: change wrong labels, empty those of "
+          "images to leave out, and delete the rows that you have not looked at.");
       add("Train again with the corrected labels: `kiln train " + again +
           ". The image files stay unchanged. `kiln audit " + again + " remembers the decisions.");
     }
@@ -216,6 +216,10 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
     add(Judged::kWarning,
         plural(count, "copy of an image is", "copies of images are") +
             " on the other side of the split: the validation accuracy is too optimistic.");
+  if (!record.has_measures)
+    add(Judged::kWarning,
+        "Dark, bright, blurred and empty images were not looked for: libkiln_pictures.so is "
+        "missing. Install Kiln again.");
   if (record.num_bad > 0)
     add(Judged::kWarning,
         plural(record.num_bad, "image", "images") + " could not be decoded or judged.");

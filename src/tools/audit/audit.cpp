@@ -273,6 +273,7 @@ class Audit {
     record_.device = job_.device.description;
     record_.precision = precision_name(job_.precision.precision);
     record_.backbone = backbone_->description;
+    record_.has_measures = pictures_module() != nullptr;
     record_.num_shown = config_.no_pictures ? 0 : static_cast<std::size_t>(config_.top);
     record_.num_decided = decided_.num_decided;
     const int threads =
@@ -374,7 +375,7 @@ void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
            (record.valid_data_path.empty()
                 ? ""
                 : ", " + grouped(num_copies_across_sets(record)) + " across the two sets"));
-  if (pictures_module() != nullptr)
+  if (record.has_measures)
     log.info("flawed:    " + grouped(record.flawed.size()) +
              " dark, bright, blurred, empty or odd");
   for (const Finding& finding : audit_findings(record))
