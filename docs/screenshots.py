@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """docs/screenshots.py OUT [PAGE.html ...]: pictures of pages, 390, 768 and 1200 pixels wide, light and dark; without a page,
 of reports of made-up runs and their comparison.
-docs/screenshots.py --readme REPORT.html: README's pictures, docs/report-light.png and docs/report-dark.png."""
+docs/screenshots.py --docs: the pictures in README and docs/, of drawn images: trains for some minutes, on a quiet machine."""
 import pathlib
+import random
 import sys
 import tempfile
 
@@ -38,21 +39,45 @@ def pictures(window, out, pages):
                 window.picture(out / f"{name}-{width}-{scheme}.png")
 
 
-def readme_pictures(window, page):
+def run(*words):
+    done = kiln(*words)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+
+
+def part(window, page, section, out, scheme="light", width=1000, height=None):
+    """A picture of a page from a section's heading on, or from its top to the section's end."""
+    window.show(width, scheme)
+    window.open(page)
+    top, bottom = window.evaluate(f"(({{top, bottom}}) => [top + scrollY - 20, bottom + scrollY + 20])"
+                                  f"(document.getElementById('{section}').getBoundingClientRect())")
+    window.picture(DOCS / out, **({"height": bottom} if height is None else {"top": top, "height": height}))
+
+
+def pictures_of_docs(window, folder):
+    drawn, model = folder / "shapes", folder / "model"
+    run("demo-data", "--output-path", drawn, "--images", 1200, "--classes", 10, "--size", 64)
+    run("train", "--train-data-path", drawn / "train", "--valid-data-path", drawn / "val", "--model-name", "resnet18", "--image-size",
+        64, "--epochs", 6, "--augment", "standard", "--trained-model-path", model, "--log-path", folder / "logs")
     for scheme in ("light", "dark"):
-        window.show(1100, scheme)
-        window.open(page)
-        # As far as the curves go.
-        end = window.evaluate("document.getElementById('curves').getBoundingClientRect().bottom + scrollY + 30")
-        window.picture(DOCS / f"report-{scheme}.png", height=end)
+        part(window, folder / "logs/report.html", "curves", f"report-{scheme}.png", scheme, 1100)
+    run("evaluate", drawn / "val", "--trained-model-path", model, "--output-path", folder / "evaluation")
+    part(window, folder / "evaluation/evaluation.html", "confusion", "answers.png", height=900)
+    draw = random.Random(1)
+    images = sorted((drawn / "train").rglob("*.*"))
+    for path in draw.sample(images, len(images) // 25):
+        others = [place for place in (drawn / "train").iterdir() if place.name != path.parent.name]
+        path.rename(draw.choice(others) / ("turned-" + path.name))
+    run("audit", "--data-path", drawn / "train", "--trained-model-path", model, "--output-path", folder / "audit")
+    part(window, folder / "audit/audit.html", "doubtful", "audit.png", height=620)
 
 
 if len(sys.argv) < 2 or not browser.PROGRAM:
     sys.exit(__doc__ if browser.PROGRAM else "There is no Chromium: environment/install.sh installs it.")
 with browser.Browser() as window, tempfile.TemporaryDirectory() as folder:
     given = [pathlib.Path(name) for name in sys.argv[2:]]
-    if sys.argv[1] == "--readme":
-        readme_pictures(window, given[0])
+    if sys.argv[1] == "--docs":
+        pictures_of_docs(window, pathlib.Path(folder))
     else:
         pictures(window, pathlib.Path(sys.argv[1]), {f"{page.absolute().parent.name}-{page.stem}": page for page in given}
                  or pages_of_made_up_runs(pathlib.Path(folder)))

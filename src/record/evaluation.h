@@ -30,6 +30,13 @@ struct CalibrationBin {
   double accuracy() const { return share_of(right, images); }
 };
 
+// What is answered with a class, by confidence: bin b holds those in [b, b + 1) /
+// kNumConfidenceBins.
+inline constexpr std::size_t kNumConfidenceBins = 20;
+struct ConfidenceBins {
+  std::array<std::int64_t, kNumConfidenceBins> guesses{}, hits{};
+};
+
 // Sums over the images of one model, in memory that grows with the number of classes. One thread.
 class Evaluation {
  public:
@@ -52,6 +59,7 @@ class Evaluation {
   const std::vector<ClassScore>& classes() const { return classes_; }  // by label
   const ConfusionMatrix& confusion() const { return confusion_; }      // as in training
   const std::vector<AnswerBin>& answers() const { return answers_; }   // empty_answer_bins()
+  const std::vector<ConfidenceBins>& bins() const { return bins_; }    // by class
   const std::array<CalibrationBin, kNumCalibrationBins>& calibration() const {
     return calibration_;
   }
@@ -62,6 +70,7 @@ class Evaluation {
   std::vector<ClassScore> classes_;
   ConfusionMatrix confusion_;
   std::vector<AnswerBin> answers_;
+  std::vector<ConfidenceBins> bins_;
   std::array<CalibrationBin, kNumCalibrationBins> calibration_;
 };
 

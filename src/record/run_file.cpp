@@ -224,6 +224,8 @@ Json data_json(const RunRecord& run) {
   return json;
 }
 
+}  // namespace
+
 Json epoch_json(const EpochRecord& epoch) {
   const auto& communication = epoch.communication;
   Json json = {{"epoch", epoch.epoch},
@@ -243,8 +245,6 @@ Json epoch_json(const EpochRecord& epoch) {
                {"skipped_steps", as_json(epoch.skipped_steps)}});
   return json;
 }
-
-}  // namespace
 
 std::string run_line(const RunStart& start) {
   return line_of("start", as_json(start));

@@ -23,6 +23,10 @@ namespace kiln {
 
 using Json = nlohmann::ordered_json;
 
+struct EpochRecord;
+// An epoch's figures by the names that training.json has. Defined in run_file.cpp.
+Json epoch_json(const EpochRecord& epoch);
+
 // JSON cannot represent non-finite numbers.
 inline Json as_json(double value) {
   if (std::isnan(value)) return "NaN";

@@ -145,10 +145,10 @@ class Browser:
                 if event.get("method") == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith("data:")]
 
-    def picture(self, path, height=None):
-        """A PNG of the page from its top, `height` pixels of it or all."""
+    def picture(self, path, height=None, top=0):
+        """A PNG of the page from `top` on, `height` pixels of it or all."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height or size["height"]), "scale": 1}
+        clip = {"x": 0, "y": top, "width": size["width"], "height": min(size["height"] - top, height or size["height"]), "scale": 1}
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(answer["data"]))
 

@@ -288,6 +288,16 @@ class PagesTest(Trained, BrowserCase):
                 self.assertAlmostEqual(self.value(name), value, places=5)
             wrong = sum(truth != guess and count for truth, guess, count in model["confusion"]["cells"])
             self.assertEqual(self.browser.evaluate("document.querySelectorAll('#pictures .guess').length"), min(wrong, 24))
+            # Counted from a confidence of 50 % on, as in the table of answers.
+            self.browser.evaluate("(s => { s.value = 50; s.dispatchEvent(new Event('input')); })(document.querySelector('#classes input[type=range]'))")
+            counts = self.browser.evaluate("Object.fromEntries([...document.querySelectorAll('#classes tbody tr')].map(r =>"
+                                           " [r.cells[0].textContent, [4, 5, 6].map(i => Number(r.cells[i].textContent))]))")
+            answers = rows_of(folder / f"answers-{links.index(link) + 1}.csv")
+            for name, (right, missed, false) in counts.items():
+                sure = [row for row in answers if row["label"] == name and float(row["confidence"]) >= .5]
+                hits = sum(row["true_label"] == name for row in sure)
+                images = sum(row["true_label"] == name for row in answers)
+                self.assertEqual((right, missed, false), (hits, images - hits, len(sure) - hits), name)
             titles = self.browser.evaluate("[...document.querySelectorAll('figure.chart h3')].map(h => h.textContent)")
             # A temperature at the limit of its fit tells nothing about thresholds, which no chart shows then.
             self.assertEqual(len(titles), 2 if 0.051 < model["temperature"] < 19.9 else 1)

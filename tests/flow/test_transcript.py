@@ -27,7 +27,8 @@ SESSION = [
 VARIES = [(r"kiln \d+\.\d+\.\d+ \([0-9a-f]+\)", "kiln VERSION (COMMIT)"),
           (r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?(,\d+)?( UTC)?", "DATE"),
           (r"\d+(\.\d+)? ?(ms|s|min|kB|MB|GB|images/s)\b", r"# \2"), (r"\d+(\.\d+)? %", "# %"), (r"\d+\.\d+", "#"),
-          (r"(?m)^(logs .*?  \d/\d)( \(saved: \d\))?  .*", r"\1  …"), (r"(?m)^  (images/s|saved epoch) .*", r"  \1 …"),
+          (r"(?m)^(logs .*)  \d+ +(\w+) +(\d/\d)( \(saved: \d\))? .*", r"\1  IMAGES/S  \2  \3  …"),
+          (r"(?m)^  (images/s|saved epoch) .*", r"  \1 …"),
           (r"(?m)^\*? +\d +#.*", "  EPOCH …"),
           (r"(?m)^  (There is no evidence|It ).*", "  VERDICT"), (r" {2,}", "  ")]
 

@@ -193,10 +193,36 @@ for (const line of document.querySelectorAll('.thresholds[data-bins]')) {
   update();
 }
 
+// The classes, counted from another confidence on.
+const binned = [...document.querySelectorAll('#classes [data-bins]')].map(name => {
+  const cells = [...name.closest('tr').cells];
+  return {cells, images: parseFloat(cells[3].textContent.replace(/,/g, '')), bins: name.dataset.bins.trim().split(' ').map(Number)};
+});
+if (binned.length > 0) {
+  const line = document.createElement('p'), text = add(line, 'label', {textContent: 'Counted from a confidence of 0 % on '});
+  const slider = add(line, 'input', {type: 'range', min: 0, max: 95, step: 5, value: 0, ariaLabel: 'confidence from which classes are counted'});
+  document.querySelector('#classes p').after(line);
+  slider.addEventListener('input', () => {
+    text.textContent = `Counted from a confidence of ${slider.value} % on `;
+    for (const {cells, images, bins} of binned) {
+      const sum = column => bins.filter((_, i) => i % 2 === column && 5 * (i >> 1) >= slider.value).reduce((a, b) => a + b, 0);
+      const guesses = sum(0), hits = sum(1);
+      [[1, hits / images], [2, hits / guesses]].forEach(([column, share]) => {
+        const bar = document.createElement('span');
+        bar.className = 'bar';
+        bar.style.setProperty('--value', 100 * share + '%');
+        bar.textContent = (100 * share).toFixed(1) + ' %';
+        cells[column].replaceChildren(isNaN(share) ? '–' : bar);
+      });
+      [hits, images - hits, guesses - hits].forEach((count, i) => { cells[4 + i].textContent = count.toLocaleString('en'); });
+    }
+  });
+}
+
 // Decisions on doubtful labels, to be saved as the table that `--labels` reads.
-for (const {box} of galleries.filter(({box}) => 'asks' in box.dataset)) {
+for (const {box, all} of galleries.filter(({box}) => 'asks' in box.dataset)) {
   const decided = new Map(), section = box.closest('section');
-  const classes = [...new Set([...section.querySelectorAll('select')].flatMap(select => [...select.options].map(option => option.value)))].filter(Boolean).sort();
+  const classes = [...new Set(all.flatMap(figure => [figure.dataset.label, figure.dataset.answer]))].sort();
   const cell = text => /[",\n\r]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
   const out = document.createElement('details');
   add(out, 'summary', {textContent: 'Decisions as a table'});
@@ -219,7 +245,7 @@ for (const {box} of galleries.filter(({box}) => 'asks' in box.dataset)) {
     for (const other of figure.querySelectorAll('.decide button')) other.ariaPressed = String(other.textContent === figure.dataset.decided);
     update();
   });
-  for (const figure of box.chosen) {
+  for (const figure of all) {
     const bar = add(figure, 'div', {className: 'decide'});
     add(bar, 'button', {textContent: 'is ' + figure.dataset.answer, value: figure.dataset.answer});
     add(bar, 'button', {textContent: 'right as it is', value: figure.dataset.label});

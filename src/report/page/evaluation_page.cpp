@@ -85,8 +85,9 @@ std::string sections_of(const EvaluatedModel& model) {
   const ValidationDetails& details = model.details;
   return verdict_section("How good is it?", verdict_of(model), "\n" + tiles_of(model)) + trust +
          confidence_html(model.calibration, /*chosen_here=*/false) + calibration_section(model) +
-         classes_html(model.data, details) + confusion_html(model.data, details.confusion) +
-         results_html(model.data, model.details) + faults_section(model);
+         classes_html(model.data, details, model.figures.bins()) +
+         confusion_html(model.data, details.confusion) + results_html(model.data, model.details) +
+         faults_section(model);
 }
 
 std::string page_of(const EvaluationRecord& record, const std::filesystem::path& page,

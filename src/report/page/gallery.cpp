@@ -68,10 +68,9 @@ std::string caption_html(const ShownImage& picture) {
 
 std::string figure_html(const ShownImage& picture, const std::vector<std::string>& encoded,
                         bool is_pair) {
-  std::string tag = "figure" + attribute("data-file", picture.file) +
-                    attribute("data-label", shortened(picture.label, kMostName)) +
-                    attribute("data-answer", shortened(picture.answer, kMostName)) +
-                    attribute("data-kinds", picture.kinds);
+  std::string tag =
+      "figure" + attribute("data-file", picture.file) + attribute("data-label", picture.label) +
+      attribute("data-answer", picture.answer) + attribute("data-kinds", picture.kinds);
   if (!std::isnan(picture.confidence))
     tag += formatted(" data-confidence=\"%.6g\"", picture.confidence);
   return element(tag, images_html(picture, encoded, is_pair) + caption_html(picture)) + "\n";

@@ -245,6 +245,15 @@ std::string label_html(const DataRecord& data, int label) {
   return name_html(class_name(data, label));
 }
 
+// A class with what the page's script needs to count it from another confidence on.
+std::string binned_html(const DataRecord& data, int label, const ConfidenceBins& bins) {
+  std::string text;
+  for (std::size_t i = 0; i < kNumConfidenceBins; ++i)
+    text += formatted("%lld %lld ", static_cast<long long>(bins.guesses[i]),
+                      static_cast<long long>(bins.hits[i]));
+  return element("span data-bins=\"" + text + "\"", label_html(data, label));
+}
+
 std::string share_html(double share) {
   if (!std::isfinite(share)) return "–";
   return element(formatted("span class=\"bar\" style=\"--value:%.1f%%\"", 100 * share),
@@ -396,7 +405,9 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here) {
           answers_html(calibration));
 }
 
-std::string classes_html(const DataRecord& data, const ValidationDetails& details) {
+std::string classes_html(const DataRecord& data, const ValidationDetails& details,
+                         const std::vector<ConfidenceBins>& bins) {
+  constexpr std::size_t kMostBins = 500;  // classes, so that the page stays small
   std::vector<Cells> rows;
   const std::vector<ClassScore> scores = class_scores(details.confusion);
   constexpr std::size_t kMaxRows = 1000;
@@ -404,8 +415,11 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
     if (rows.size() == kMaxRows) break;
     const int guess = most_often_taken_for(details.confusion, score.label);
     rows.push_back(
-        {label_html(data, score.label), share_html(score.recall()), share_html(score.precision()),
-         grouped(score.images), grouped(score.hits), grouped(score.images - score.hits),
+        {bins.empty() || bins.size() > kMostBins
+             ? label_html(data, score.label)
+             : binned_html(data, score.label, bins[static_cast<std::size_t>(score.label)]),
+         share_html(score.recall()), share_html(score.precision()), grouped(score.images),
+         grouped(score.hits), grouped(score.images - score.hits),
          grouped(score.guesses - score.hits),
          data.train_counts.empty() ? "–" : grouped(count_of(data.train_counts, score.label)),
          guess < 0 ? ""

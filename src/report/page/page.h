@@ -92,8 +92,9 @@ Series by_epoch(const RunRecord& run, std::string name, int color,
 // How many images are answered at which confidence threshold, and how accurately. `chosen_here`:
 // the temperature was fitted on these very images.
 std::string confidence_html(const Calibration& calibration, bool chosen_here);
-// One row per class, worst first.
-std::string classes_html(const DataRecord& data, const ValidationDetails& details);
+// One row per class, worst first. `bins`: by class, for a threshold to move; may be empty.
+std::string classes_html(const DataRecord& data, const ValidationDetails& details,
+                         const std::vector<ConfidenceBins>& bins = {});
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
 // What the task gives beside these: tables with curves, and galleries.
 std::string results_html(const DataRecord& data, const ValidationDetails& details);

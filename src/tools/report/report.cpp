@@ -19,42 +19,39 @@ namespace kiln {
 
 namespace fs = std::filesystem;
 
-// The table of a comparison, for programs: shares from 0 to 1; null: unknown.
+// A run in the table of a comparison, for programs: the saved epoch by the names of training.json.
 static Json numbers_of(const NamedRun& named) {
   const RunRecord& run = named.run;
   const RunSummary summary = summary_of(run);
-  Json json = {{"run", named.name}, {"model", run.start.model}};
-  const auto add = [&](const char* name, double value) {
-    json[name] = summary.kept != nullptr && std::isfinite(value) ? Json(value) : Json();
-  };
-  const EpochRecord kept = summary.kept == nullptr ? EpochRecord() : *summary.kept;
-  add("top1", kept.valid.top1_accuracy());
-  add("top1_low", summary.top1_interval.low);
-  add("top1_high", summary.top1_interval.high);
-  add("top5", kept.valid.top5_accuracy());
-  add("macro_recall", kept.macro ? kept.macro->recall : NAN);
-  add("loss", kept.valid.loss());
-  add("images_per_second", summary.images_per_second);
-  json["saved_epoch"] = kept.epoch;
-  json["epochs"] = run.epochs.size();
-  json["seconds"] = summary.seconds;
-  json["status"] = as_json(run.end.status);
+  Json json = {{"run", named.name},
+               {"model", run.start.model},
+               {"status", as_json(run.end.status)},
+               {"epochs", run.epochs.size()},
+               {"seconds", summary.seconds},
+               {"images_per_second", as_json(summary.images_per_second)},
+               {"top1_low", as_json(summary.top1_interval.low)},
+               {"top1_high", as_json(summary.top1_interval.high)}};
+  const Json epoch = epoch_json(summary.kept ? *summary.kept : EpochRecord());
+  for (const auto& [name, value] : epoch.items())
+    if (value.is_primitive()) json[name] = summary.kept ? value : Json();
   return json;
 }
 
 static std::string comparison_csv(const Json& runs) {
-  std::string text;
   std::vector<ScoreCell> heads;
   for (const auto& [name, value] : runs.front().items()) heads.emplace_back(name);
+  std::string text = csv_line(heads);
   for (const Json& run : runs) {
     std::vector<ScoreCell> cells;
-    for (const Json& value : run)
+    for (const auto& [name, first] : runs.front().items()) {
+      const Json value = run.value(name, Json());
       cells.emplace_back(value.is_string() ? value.get<std::string>()
                          : value.is_null() ? ""
                                            : value.dump());
+    }
     text += csv_line(cells);
   }
-  return csv_line(heads) + text;
+  return text;
 }
 
 int run(const ReportConfig& config, Process& process) {

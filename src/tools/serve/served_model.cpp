@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "data/image/resample.h"
 #include "predict/explanations.h"
+#include "predict/pictures.h"
 #include "record/evaluation.h"
 #include "store/model_directory.h"
 #include "tools/score/score.h"
@@ -161,7 +162,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     const at::Tensor map =
         predictor_.map_of(input.narrow(0, static_cast<std::int64_t>(i), 1),
                           static_cast<int>(likeliest - score.probabilities.begin()));
-    if (map.numel() > 1)
+    if (map.numel() > 1 && pictures_module() != nullptr)
       answers[i].heat_map =
           cut_out(with_heat_map({pixels_.output, images[i]->pixels}, map), images[i]->picture);
   }
