@@ -200,7 +200,7 @@ const binned = [...document.querySelectorAll('#classes [data-bins]')].map(name =
 });
 if (binned.length > 0) {
   const line = document.createElement('p'), text = add(line, 'label', {textContent: 'Counted from a confidence of 0 % on '});
-  const slider = add(line, 'input', {type: 'range', min: 0, max: 95, step: 5, value: 0, ariaLabel: 'confidence from which classes are counted'});
+  const slider = add(line, 'input', {type: 'range', min: 0, max: 95, step: 5, value: 0, ariaLabel: 'least confidence counted'});
   document.querySelector('#classes p').after(line);
   slider.addEventListener('input', () => {
     text.textContent = `Counted from a confidence of ${slider.value} % on `;
