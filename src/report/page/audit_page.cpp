@@ -218,8 +218,8 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
             " on the other side of the split: the validation accuracy is too optimistic.");
   if (!record.has_measures)
     add(Judged::kWarning,
-        "Dark, bright, blurred and empty images were not looked for: libkiln_pictures.so is "
-        "missing. Install Kiln again.");
+        "Dark, bright, blurred and empty images were not looked for, since the module that "
+        "measures them is missing.");
   if (record.num_bad > 0)
     add(Judged::kWarning,
         plural(record.num_bad, "image", "images") + " could not be decoded or judged.");
