@@ -50,7 +50,7 @@ def part(window, page, section, out, scheme="light", width=1000, height=None):
     window.show(width, scheme)
     window.open(page)
     top, bottom = window.evaluate(f"(({{top, bottom}}) => [top + scrollY - 20, bottom + scrollY + 20])"
-                                  f"(document.getElementById('{section}').getBoundingClientRect())")
+                                  f"(document.querySelector('section#{section}').getBoundingClientRect())")
     window.picture(DOCS / out, **({"height": bottom} if height is None else {"top": top, "height": height}))
 
 
@@ -62,14 +62,14 @@ def pictures_of_docs(window, folder):
     for scheme in ("light", "dark"):
         part(window, folder / "logs/report.html", "curves", f"report-{scheme}.png", scheme, 1100)
     run("evaluate", drawn / "val", "--trained-model-path", model, "--output-path", folder / "evaluation")
-    part(window, folder / "evaluation/evaluation.html", "confusion", "answers.png", height=900)
+    part(window, folder / "evaluation/evaluation.html", "confusion", "answers.png", height=1120)
     draw = random.Random(1)
     images = sorted((drawn / "train").rglob("*.*"))
     for path in draw.sample(images, len(images) // 25):
         others = [place for place in (drawn / "train").iterdir() if place.name != path.parent.name]
         path.rename(draw.choice(others) / ("turned-" + path.name))
     run("audit", "--data-path", drawn / "train", "--trained-model-path", model, "--output-path", folder / "audit")
-    part(window, folder / "audit/audit.html", "doubtful", "audit.png", height=620)
+    part(window, folder / "audit/audit.html", "doubtful", "audit.png", height=560)
 
 
 if len(sys.argv) < 2 or not browser.PROGRAM:
