@@ -50,8 +50,7 @@ void warn_without_pictures(Log& log) {
   if (opening().module != nullptr || std::exchange(is_told, true)) return;
   log.warning(
       "Pictures for people are left out (thumbnails, heat maps, contact sheets, and of an audit "
-      "the "
-      "flaws of images): " +
+      "the flaws of images): " +
       opening().fault);
 }
 

@@ -66,6 +66,7 @@ void FirstBatches::operator()(const DeviceBatch& batch) {
   } catch (const Error& fault) {
     log_.warning("The first batches are not shown: " + fault.message());
   }
+  if (num_drawn_ == kBatches) pictures_ = {};  // not needed while the run goes on
 }
 
 }  // namespace kiln

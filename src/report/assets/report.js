@@ -31,6 +31,7 @@ function choice(parent, name, values, changed) {
 
 // Tables: a click on a heading sorts by its column, numbers by value; long ones are filtered by what is typed.
 const numberIn = text => /^[−-]?[\d.,]+( ?[%s])?$/.test(text) ? parseFloat(text.replace(/,/g, '').replace('−', '-')) : NaN;
+const percent = share => isFinite(share) ? (100 * share).toFixed(1) + ' %' : '–';
 for (const table of document.querySelectorAll('table:not(.matrix)')) {
   const body = table.tBodies[0], rows = [...body.rows];
   if (!table.tHead || rows.length < 3) continue;
@@ -178,12 +179,12 @@ for (const table of document.querySelectorAll('.matrix')) {
 for (const line of document.querySelectorAll('.thresholds[data-bins]')) {
   const bins = line.dataset.bins.split(',').map(bin => bin.split(' ').map(Number));
   const sum = (i, column) => bins.slice(i).reduce((total, bin) => total + bin[column], 0);
-  const all = sum(0, 1), share = (n, of) => of ? (100 * n / of).toFixed(1) + ' %' : '–';
+  const all = sum(0, 1);
   const slider = Object.assign(document.createElement('input'), {type: 'range', min: 0, max: bins.length - 1, value: 0, ariaLabel: 'confidence threshold'});
   const update = () => {
     const n = sum(slider.value, 1), right = sum(slider.value, 2);
-    line.textContent = `From a confidence of ${bins[slider.value][0]} on: ${n.toLocaleString('en')} of ${all.toLocaleString('en')} images answered (${share(n, all)}), ` +
-      `${right.toLocaleString('en')} right (${share(right, n)}), ${(n - right).toLocaleString('en')} wrong.`;
+    line.textContent = `From a confidence of ${bins[slider.value][0]} on: ${n.toLocaleString('en')} of ${all.toLocaleString('en')} images answered (${percent(n / all)}), ` +
+      `${right.toLocaleString('en')} right (${percent(right / n)}), ${(n - right).toLocaleString('en')} wrong.`;
   };
   slider.addEventListener('input', update);
   line.before(slider);
@@ -196,7 +197,7 @@ for (const line of document.querySelectorAll('.thresholds[data-bins]')) {
 // The classes, counted from another confidence on.
 const binned = [...document.querySelectorAll('#classes [data-bins]')].map(name => {
   const cells = [...name.closest('tr').cells];
-  return {cells, images: parseFloat(cells[3].textContent.replace(/,/g, '')), bins: name.dataset.bins.trim().split(' ').map(Number)};
+  return {cells, images: numberIn(cells[3].textContent), bins: name.dataset.bins.trim().split(' ').map(Number)};
 });
 if (binned.length > 0) {
   const line = document.createElement('p'), text = add(line, 'label', {textContent: 'Counted from a confidence of 0 % on '});
@@ -211,8 +212,8 @@ if (binned.length > 0) {
         const bar = document.createElement('span');
         bar.className = 'bar';
         bar.style.setProperty('--value', 100 * share + '%');
-        bar.textContent = (100 * share).toFixed(1) + ' %';
-        cells[column].replaceChildren(isNaN(share) ? '–' : bar);
+        bar.textContent = percent(share);
+        cells[column].replaceChildren(isNaN(share) ? percent(share) : bar);
       });
       [hits, images - hits, guesses - hits].forEach((count, i) => { cells[4 + i].textContent = count.toLocaleString('en'); });
     }
@@ -274,7 +275,7 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
   const along = svg.dataset.scale === 'log' ? Math.log10 : y => y;
   const topOf = y => (1 - (along(y) - along(yLow)) / (along(yHigh) - along(yLow))) * height;
   const nearest = (list, x) => list.reduce((best, value, i) => Math.abs(value - x) < Math.abs(list[best] - x) ? i : best, 0);
-  const shown = y => svg.dataset.unit === '%' ? (100 * y).toFixed(1) + ' %' : String(Number(y.toPrecision(4)));
+  const shown = y => svg.dataset.unit === '%' ? percent(y) : String(Number(y.toPrecision(4)));
   const draw = (name, parent, attributes) => {
     const shape = parent.appendChild(document.createElementNS(svg.namespaceURI, name));
     for (const key in attributes) shape.setAttribute(key, attributes[key]);
@@ -293,7 +294,7 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
     at = place;
     const x = places[at];
     cursor.replaceChildren();
-    tip.replaceChildren(Object.assign(document.createElement('p'), {textContent: svg.dataset.xName + ' ' + (svg.dataset.xUnit ? (100 * x).toFixed(1) + ' %' : Number(x.toFixed(2)))}));
+    tip.replaceChildren(Object.assign(document.createElement('p'), {textContent: svg.dataset.xName + ' ' + (svg.dataset.xUnit ? percent(x) : Number(x.toFixed(2)))}));
     draw('path', cursor, {class: 'at', d: `M${leftOf(x)} 0V${height}`});
     for (const line of lines) {
       const i = nearest(line.x, x);

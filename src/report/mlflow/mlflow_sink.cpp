@@ -216,7 +216,7 @@ void MlflowSink::work() {
     const std::string name = file.filename();
     attempt(name, [&] {
       std::string bytes = read_file(file);
-      if (!sends_pictures_) remove_pictures(&bytes);
+      if (!sends_pictures_ && file.extension() == ".html") remove_pictures(&bytes);
       server_.upload(std::move(bytes), url_encoded(name));
     });
   }

@@ -162,9 +162,10 @@ double Scale::place(double value) const {
 
 std::vector<double> Scale::marks() const {
   std::vector<double> marks;
-  if (is_log)
+  if (is_log) {
     for (double mark = low; mark <= high * 1.01; mark *= 10) marks.push_back(mark);
-  if (is_log) return marks;
+    return marks;
+  }
   const auto count = static_cast<int>(std::lround((high - low) / step));
   for (int i = 0; i <= count; ++i) marks.push_back(low + i * step);
   return marks;

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <filesystem>
 #include <sstream>
 
@@ -92,9 +91,9 @@ int run(const CompareConfig& config, Process& process) {
   }
   sort_by_accuracy(&runs);
   const std::string form = fs::path(config.output_path).extension();
-  const Json numbers = list_json(runs, numbers_of);
-  write_file_durably(config.output_path, form == ".csv"    ? comparison_csv(numbers)
-                                         : form == ".json" ? json_text(numbers, 2) + "\n"
+  const auto numbers = [&] { return list_json(runs, numbers_of); };
+  write_file_durably(config.output_path, form == ".csv"    ? comparison_csv(numbers())
+                                         : form == ".json" ? json_text(numbers(), 2) + "\n"
                                                            : comparison_html(runs));
   std::istringstream lines(comparison_text(runs));
   for (std::string line; std::getline(lines, line);) log.info(line);

@@ -25,6 +25,7 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_source.h"
 #include "predict/job.h"
+#include "predict/pictures.h"
 #include "record/evaluation.h"
 #include "record/run_summary.h"
 #include "record/training_record.h"
@@ -239,6 +240,7 @@ class Scoring {
     if (config_.answer_at) model_.rule->log_answers(*config_.answer_at, plan_.thresholds, log_);
     if (!config_.page.empty()) {
       require_writable(config_.page);
+      warn_without_pictures(log_);
       shown_.emplace(columns_.labels);
     }
     if (!config_.scored_dataset.empty())

@@ -98,7 +98,8 @@ FoundModel find_served_model(const std::string& given, const ServingPlace& place
 
 ServedModel::ServedModel(const fs::path& folder, const PredictionJob& job,
                          const ServeConfig& config)
-    : predictor_(folder, torch_device(job.device), job.precision.precision),
+    : log_(job.log),
+      predictor_(folder, torch_device(job.device), job.precision.precision),
       pixels_(pixels_for(predictor_, folder)),
       layout_(job.batch_layout(predictor_.normalization)),
       input_bytes_(image_bytes(pixels_) * (layout_.scaling ? sizeof(float) : 1)),
@@ -158,6 +159,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     Score& score = answers[i].score = std::move(scores[i]);
     if (score.fault.empty()) score.fault = images[i]->fault;
     if (score.best.empty() || images[i]->pixels.empty()) continue;
+    warn_without_pictures(log_);
     const auto likeliest = std::ranges::max_element(score.probabilities);
     const at::Tensor map =
         predictor_.map_of(input.narrow(0, static_cast<std::int64_t>(i), 1),

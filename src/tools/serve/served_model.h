@@ -62,6 +62,7 @@ class ServedModel {
   bool is_failing() const { return num_unanswered_ > kMaxUnanswered; }
 
  private:
+  Log& log_;
   Predictor predictor_;
   const TransformSpec pixels_;
   const HostBatchLayout layout_;
