@@ -177,6 +177,21 @@ void check_score(Given& given, ScoreConfig& config) {
                  "PATH is missing: give the images to score, or a list of them with --files-from.");
 }
 
+void check_embed(Given& given, EmbedConfig& config) {
+  const bool adds = !config.into.empty();
+  if (adds && given.has("output-path"))
+    given.refuse("output-path", "and --into both say where features go: give one.");
+  if (!adds && !given.has("output-path"))
+    given.refuse("output-path",
+                 "FILE is missing: give a file that ends in .parquet, .npy or .csv, or --into.");
+  if (adds != given.has("valid-data-path"))
+    given.refuse("valid-data-path", adds ? "PATH is missing: --into needs the validation images."
+                                         : "is only for --into: leave it out.");
+  if (adds && given.mentions("trained-model-path"))
+    given.refuse("trained-model-path", "and --into both name a model: give one.");
+  given.keep_apart("output-path", {"data-path", "trained-model-path"});
+}
+
 void check_evaluate(Given& given, EvaluateConfig& config) {
   config.settings = given.settings();
   given.keep_apart("output-path", {"data-path", "trained-model-path"});
@@ -199,7 +214,7 @@ void check_export(Given& given, ExportConfig& config) {
                                     " does not write: give another name" +
                                     (meant.empty() ? "." : ", or --format " + meant + "."));
   if (config.format != "onnx")
-    for (const char* option : {"input", "half"})
+    for (const char* option : {"input", "half", "alike"})
       if (given.has(option))
         given.refuse(option, "describes an ONNX file: leave it out, or give --format onnx.");
   given.keep_apart("output-path", {"trained-model-path"});
@@ -380,7 +395,10 @@ CommandInfo export_command() {
            "pixels: float32 [N, 3, height, width], resized, cropped and normalized."),
        opt(&Config::half, "half", on_off(), kModel,
            "Store the weights of the ONNX model as float16, in half the bytes; it computes in "
-           "float32.")},
+           "float32."),
+       opt(&Config::alike, "alike", on_off(), kModel,
+           "Add a last output to the ONNX model: how like the training images an image is, as in "
+           "the column alike of score.")},
       check_export);
 }
 
@@ -414,6 +432,32 @@ CommandInfo evaluate_command() {
            "probable ones; at most all."),
        within(&Config::prediction, prediction_rows())},
       check_evaluate);
+}
+
+CommandInfo embed_command() {
+  using Config = EmbedConfig;
+  return command<Config>(
+      "embed",
+      "Write what a trained model sees in images, its features: for search, clusters, another "
+      "program; or keep those of its training images with it.",
+      "PHOTO... --output-path FILE [options]",
+      {opt(&Config::data_paths, "data-path", path("PATH"),
+           {kPaths, kDataIn, kPositional, kRequired},
+           "Images, labeled or not, in any format that score reads. With --into the training "
+           "images of that model."),
+       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
+           "ModelDirectory of a trained model, as written by `kiln train`.")
+           .otherwise("model"),
+       opt(&Config::output_path, "output-path", path("FILE"), {kPaths, kDataOut},
+           "File for the features, a row for each image: .parquet, .csv, or .npy with the names "
+           "beside it in .names.csv. Bad images have none (NaN in .npy)."),
+       opt(&Config::into, "into", path("DIR"), kPaths,
+           "Instead: a trained model to keep features of its own images in, as train does, so "
+           "that its answers say which pictures are unlike them."),
+       opt(&Config::valid_data_path, "valid-data-path", path("PATH"), {kPaths, kDataIn},
+           "For --into: the validation images of its training."),
+       within(&Config::prediction, prediction_rows())},
+      check_embed);
 }
 
 CommandInfo score_command() {
@@ -471,6 +515,9 @@ CommandInfo score_command() {
        opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
            "The same, at the threshold that gave this accuracy on the validation images of "
            "training. A lower value answers more images."),
+       opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
+           "No label for images that are unlike the training images: whose column alike is below "
+           "this. Of images like those, that share is refused."),
        within(&Config::prediction, prediction_rows())},
       check_score);
   info.instead_of_ranks =

@@ -395,6 +395,7 @@ std::string network_of(const std::string& weights);  // model_options.cpp
 CommandInfo train_command();  // train_rows.cpp
 
 // model_options.cpp
+CommandInfo embed_command();
 CommandInfo score_command();
 CommandInfo evaluate_command();
 CommandInfo audit_command();

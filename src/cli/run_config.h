@@ -314,7 +314,17 @@ struct ScoreConfig {
   // At most one of the two is set: the confidence required for an answer, or the accuracy that
   // answers must have had on validation.
   std::optional<double> min_confidence, answer_at;
+  std::optional<double> refuse_unlike;        // what an answer must be alike, at least
   ResumeChoice resume = ResumeChoice::kAuto;  // never kRequire
+  PredictionConfig prediction;
+};
+
+// `kiln embed`: features as a file, or into a model.
+struct EmbedConfig {
+  std::vector<std::string> data_paths;
+  std::string trained_model_path, output_path;
+  std::string into;             // a model; empty: to output_path
+  std::string valid_data_path;  // for `into`
   PredictionConfig prediction;
 };
 
@@ -325,7 +335,7 @@ struct ServeConfig {
   std::optional<int> port;
   std::string key_file;  // empty: no key is needed
   // As in ScoreConfig.
-  std::optional<double> min_confidence, answer_at;
+  std::optional<double> min_confidence, answer_at, refuse_unlike;
   int max_body_mib = 0;  // 0: auto
   int max_megapixels = 50;
   int max_seconds = 60;
@@ -351,6 +361,7 @@ struct ExportConfig {
   std::string format = "onnx";
   bool takes_pixels = false;  // the input is normalized pixels; otherwise images of any size
   bool half = false;          // weights as float16
+  bool alike = false;         // a last output: how like the training images an image is
 };
 
 struct AuditConfig {
@@ -468,7 +479,7 @@ struct VersionRequest {};
 
 // tools/commands.h has a run() for each.
 using Command = std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig,
-                             ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
+                             EmbedConfig, ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
                              SplitImagesConfig, TransformInitConfig, TransformApplyConfig,
                              PackConfig, DemoDataConfig, InspectConfig, DescribeConfig,
                              ReportConfig, CompareConfig, HelpRequest, VersionRequest>;

@@ -32,6 +32,9 @@ Rows<ServeConfig> serve_rows() {
       opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
           "The same, at the threshold that gave this accuracy on the validation images of "
           "training."),
+      opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
+          "No label for images that are unlike the training images: whose field alike is below "
+          "this."),
       opt(&Config::max_body_mib, "max-body-mib", auto_or(1, 1024, "MiB"), kLimits,
           "Largest body of a request, and answer to several images, else status 413. All "
           "together may take 8 times that, at least 256 MiB, else 503. auto: 25, or "

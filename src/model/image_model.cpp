@@ -65,16 +65,16 @@ class NetworkModel : public ImageModel {
     if (out_linear_) out_linear_->initialize();
   }
 
-  at::Tensor forward(const at::Tensor& images) override {
-    const at::Tensor logits = network_->head().forward(pooled_features(images));
-    return out_linear_ ? out_linear_->forward(logits) : logits;
-  }
-
   at::Tensor pooled_features(const at::Tensor& images) override {
     count_batch();
     draw_masks(images);
     const c10::AutoGradMode grad(at::GradMode::is_enabled() && frozen_ != Freeze::kBackbone);
     return network_->head_input(means_of(images));
+  }
+
+  at::Tensor logits_of(const at::Tensor& features) override {
+    const at::Tensor logits = network_->head().forward(features);
+    return out_linear_ ? out_linear_->forward(logits) : logits;
   }
 
   at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) override {

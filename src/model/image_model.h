@@ -41,10 +41,12 @@ class ImageModel {
  public:
   virtual ~ImageModel() = default;
 
-  virtual at::Tensor forward(const at::Tensor& images) = 0;
+  at::Tensor forward(const at::Tensor& images) { return logits_of(pooled_features(images)); }
   // The input of the head, [N, D]: each channel of the last feature maps, averaged over the image,
   // and what the network computes from these means.
   virtual at::Tensor pooled_features(const at::Tensor& images) = 0;
+  // The logits of images with these features.
+  virtual at::Tensor logits_of(const at::Tensor& features) = 0;
   // Class activation maps, Zhou et al., arXiv:1512.04150: which regions of image n speak for class
   // `classes[n]`. [N, h, w] from 0 to 1. The channels of the last feature maps are summed with the
   // gradients of the class's logit with respect to their means, negative sums are set to 0, and

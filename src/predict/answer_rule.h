@@ -27,6 +27,8 @@ struct AnswerPlan {
   bool all_classes = false;        // all probabilities, which several labels need
   bool is_raw = false;             // these are without temperatures
   bool judges_raw = false;         // and so are those that the thresholds are for
+  double refuse_unlike = 0;        // images that are less alike get no answer
+  bool wants_features = false;     // of the images, beside the answers
 };
 
 class AnswerRule {

@@ -162,24 +162,25 @@ void Predictions::for_each(Dataset& set, const std::function<void(AnsweredBatch&
   const KeptCasts kept_casts;
   // A GPU gets the next batch before the results of this one are used.
   AnsweredBatch waiting;
-  std::optional<QueuedTensor> its_logits;
+  std::optional<QueuedOutputs> its_outputs;
   const auto pass_on = [&] {
     if (waiting.images.empty()) return;
     AnsweredBatch batch = std::exchange(waiting, {});
-    if (its_logits) {
-      batch.logits = its_logits->take();
-      add_answers(batch, model_.rule->answers(batch.logits, plan_));
+    if (its_outputs) {
+      batch.outputs = its_outputs->take();
+      add_answers(batch, model_.answers(batch.outputs, plan_));
     }
     use(batch);
   };
   for (std::uint32_t first = range.first; const HostBatch* batch = loader.next();) {
     AnsweredBatch next{images_of(*batch, first, loader.take_faults(), set.samples), {}};
     first += static_cast<std::uint32_t>(batch->nominal);
-    std::optional<QueuedTensor> logits;
-    if (batch->count > 0) logits = model_.logits(feed_->uploader().upload(*batch).images);
+    std::optional<QueuedOutputs> outputs;
+    if (batch->count > 0)
+      outputs = model_.outputs(feed_->uploader().upload(*batch).images, plan_.wants_features);
     pass_on();
     waiting = std::move(next);
-    its_logits = std::move(logits);
+    its_outputs = std::move(outputs);
     if (!job_.device.is_cuda) pass_on();
   }
   pass_on();

@@ -67,7 +67,9 @@ struct AnsweredImage {
 
 struct AnsweredBatch {
   std::vector<AnsweredImage> images;  // in order, bad or not
-  at::Tensor logits;  // [N, num_classes], float32 on the CPU; undefined if all images are bad
+  // On the CPU. Undefined if all images are bad; features also if neither the model nor the command
+  // wants them.
+  Outputs outputs;
 };
 
 // Images `first` to `end` - 1 of a set.

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "data/dataset/listing.h"
 #include "model/weights/starting_weights.h"
+#include "predict/features/known_features.h"
 #include "record/run_file.h"
 #include "store/checkpoint.h"
 
@@ -111,7 +112,10 @@ Predictor::Predictor(const fs::path& folder, const at::Device& its_device, Preci
       precision(its_precision),
       network(loaded_model(directory, (folder / directory.spec.model_file).string())),
       rule(rule_of(directory.spec, directory.calibration)) {
+  if (!directory.features.empty())
+    likeness = read_features(directory, num_features(), (folder / kFeaturesFile).string());
   directory.state = {};
+  directory.features = {};
   if (directory.preprocessing)
     pixels = pixels_of(*directory.preprocessing, (folder / kPreprocessingFile).string());
   network->prepare(device);
@@ -150,6 +154,23 @@ TransformSpec pixels_of(const Preprocessing& stored, const std::string& where) {
           .fill = stored.fill};
 }
 
+double Predictor::least_alike(const std::optional<double>& asked) const {
+  if (!asked) return 0;
+  const std::string option = formatted("--refuse-unlike %g%%: ", 100 * *asked);
+  if (!likeness)
+    throw Error(ErrorCode::kUserError,
+                option + "the model has no features of its training images (" +
+                    std::string(kFeaturesFile) + "). `kiln embed --into` adds them.");
+  const std::int64_t count = likeness->held_out.size(0);
+  if (*asked * static_cast<double>(count + 1) <= 1)
+    throw Error(ErrorCode::kUserError,
+                option + formatted("the model knows %lld held-out images, so no image is less "
+                                   "alike than %.3g%%. Use a higher value.",
+                                   static_cast<long long>(count),
+                                   100 / static_cast<double>(count + 1)));
+  return *asked;
+}
+
 void Predictor::require_large_enough(ImageSize size) const {
   known_network(directory.spec.model_name)
       .require_size(size.height, size.width,
@@ -169,10 +190,26 @@ at::Tensor QueuedTensor::take() {
   return std::move(host_);
 }
 
-QueuedTensor Predictor::logits(const at::Tensor& images) {
+QueuedOutputs Predictor::outputs(const at::Tensor& images, bool wants_features) {
   const at::InferenceMode inference(device.is_cpu());  // in which no casts are kept
   const at::NoGradGuard no_grad;
-  return QueuedTensor(forward(*network, images, precision).to(at::kFloat).contiguous());
+  const Outputs outputs = outputs_of(*network, images, precision);
+  QueuedOutputs queued{QueuedTensor(outputs.logits.to(at::kFloat).contiguous()), {}};
+  if (likeness || wants_features) queued.features.emplace(outputs.features.contiguous());
+  return queued;
+}
+
+std::vector<Score> Predictor::answers(const Outputs& outputs, const AnswerPlan& plan) const {
+  std::vector<Score> scores = rule->answers(outputs.logits, plan);
+  if (!likeness) return scores;
+  const std::vector<double> alike = likeness->alike(outputs.features);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (scores[i].best.empty()) continue;
+    scores[i].alike = static_cast<float>(alike[i]);
+    scores[i].is_unlike = alike[i] < plan.refuse_unlike;
+    scores[i].is_unsure = scores[i].is_unsure || scores[i].is_unlike;
+  }
+  return scores;
 }
 
 at::Tensor Predictor::map_of(const at::Tensor& image, int id) {

@@ -16,6 +16,7 @@
 #include "predict/answer_rule.h"
 #include "record/vocabulary.h"
 #include "store/model_directory.h"
+#include "train/features/likeness.h"
 #include "train/precision.h"
 
 namespace kiln {
@@ -34,6 +35,13 @@ class QueuedTensor {
  private:
   at::Tensor host_;
   std::optional<c10::Event> arrival_;
+};
+
+// float32, row-major; features are undefined if nobody wants them.
+struct QueuedOutputs {
+  QueuedTensor logits;
+  std::optional<QueuedTensor> features;
+  Outputs take() { return {features ? features->take() : at::Tensor(), logits.take()}; }
 };
 
 // Images, prepared as for validation -> logits of its classes. Not thread-safe.
@@ -55,13 +63,24 @@ struct Predictor {
   Precision precision;
   std::unique_ptr<ImageModel> network;  // fused, but plain outside of InferenceMode
   std::unique_ptr<const AnswerRule> rule;
+  std::optional<Likeness> likeness;  // by its features.safetensors
   std::vector<std::string> notes;  // sentences for warnings
+
+  // D of the features, [N, D].
+  std::int64_t num_features() const { return network->head().front().tensor.size(1); }
+
+  // AnswerPlan::refuse_unlike as --refuse-unlike asks for it. Throws Error kUserError if the model
+  // cannot tell, or not so few.
+  double least_alike(const std::optional<double>& asked) const;
 
   // Throws Error kInvalidDataset if images of this size are too small for the network.
   void require_large_enough(ImageSize size) const;
 
-  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes].
-  QueuedTensor logits(const at::Tensor& images);
+  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes], and the
+  // features [N, D], if the model knows those of its training images or `wants_features`.
+  QueuedOutputs outputs(const at::Tensor& images, bool wants_features = false);
+  // N answers, without the names of the images.
+  std::vector<Score> answers(const Outputs& outputs, const AnswerPlan& plan) const;
 
   // ImageModel::class_maps() of one such image, on any device, and one class: [h, w] on the CPU.
   // Always computed in float32, whatever the precision of the logits.

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "predict/explanations.h"
 
 namespace kiln {
@@ -93,6 +94,20 @@ PictureList gallery_of(std::vector<JudgedImage> images, bool is_calibrated) {
                   "that are right: the least sure ones, and some of each class.") +
           (is_calibrated ? "" : " Confidences are those before calibration."),
       "", std::move(images)};
+}
+
+PictureList unlike_gallery(double separation) {
+  constexpr double kHelps = 0.7;
+  return {"unlike", "Least like the training images",
+          std::string("Of these images, those that are least like the images that the model was "
+                      "trained on. Something that is in no class tends to be among them.") +
+              (separation >= kHelps
+                   ? ""
+                   : formatted(" It does not help much for this model: with a class left out, its "
+                               "images are told from the others with an area under the ROC curve "
+                               "of %.2f (0.5 would be chance).",
+                               separation)),
+          ""};
 }
 
 JudgedImage judged_image(const Dataset& set, const Prediction& answer, const TransformSpec& pixels,

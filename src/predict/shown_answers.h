@@ -22,6 +22,11 @@ std::vector<std::size_t> answers_to_show(const std::vector<Prediction>& answers)
 // The gallery of these answers, for JudgedImage. `is_calibrated`: the confidences are.
 PictureList gallery_of(std::vector<JudgedImage> images, bool is_calibrated);
 
+// The gallery, still empty, of the images that are least like the training images. `separation`: of
+// the model's Likeness.
+inline constexpr std::size_t kLeastAlike = 24;
+PictureList unlike_gallery(double separation);
+
 // An answer for an image of `set`, which the model sees through `pixels`; its picture, if `draws`.
 JudgedImage judged_image(const Dataset& set, const Prediction& answer, const TransformSpec& pixels,
                          bool draws);

@@ -23,13 +23,15 @@ bool keep_if_best(Run& run, const EpochRecord& record);
 ValidationDetails judge_best(Run& run, const std::vector<Prediction>& predictions,
                              const HostLogits& logits);
 
-// The files of a model directory with the best epoch so far. On rank 0.
-std::vector<OutputFile> model_files(const Run& run, BestEpoch best, std::optional<SeenImages> seen);
+// The files of a model directory with the best epoch so far. On rank 0. `features`: the contents of
+// features.safetensors, if there is one.
+std::vector<OutputFile> model_files(const Run& run, BestEpoch best, std::optional<SeenImages> seen,
+                                    std::string features = {});
 
 // Ends a run: rank 0 writes the best epoch's model, explains its mistakes if requested, and logs
 // the model's path, or that there is no model. First releases the memory that only training needs,
 // since the files are built in memory. A collective. Throws Error kFailedToWriteOutputs if the
 // model cannot be written to its folder; it is then kept in another one, which the error names.
-void save(Run& run);
+void save(Run& run, std::string features);
 
 }  // namespace kiln

@@ -26,6 +26,7 @@
 #include "run/run_logger.h"
 #include "run/run_trace.h"
 #include "run/stop.h"
+#include "train/features/head_fit.h"
 #include "train/state.h"
 
 namespace kiln {
@@ -69,6 +70,7 @@ struct Run : Job {
   std::optional<BadImageLedger> bad_train = {}, bad_valid = {};
   std::optional<Stop> stop = {};
   std::optional<Checkpoints> checkpoints = {};
+  FeatureSets features = {};  // on rank 0, of a run that fits a head to them
 };
 
 }  // namespace kiln

@@ -45,7 +45,8 @@ double closing_seconds(double limit, long long bytes) {
 Stop::Stop(const StopRule& rule, World& world, const RunClock& clock, TrainState& state,
            Log& console, RunLogger& log)
     : rule_(rule), world_(world), clock_(clock), state_(state), console_(console), log_(log) {
-  closing_s_ = closing_seconds(rule.time_limit_s, bytes_at_the_end(state, rule.writes_checkpoints));
+  closing_s_ = rule.features_s + closing_seconds(rule.time_limit_s,
+                                                 bytes_at_the_end(state, rule.writes_checkpoints));
   std::optional<TimePlan>& time = state.progress.time_plan;
   if (time) record_found();  // of an earlier process
   if (has_time_limit() && !time) time.emplace();
@@ -79,6 +80,12 @@ void Stop::add_votes(const Vote& all) {
 
 double Stop::seconds_left() const {
   return rule_.time_limit_s - closing_s_ - clock_.seconds_used();
+}
+
+double Stop::images_in_time(double num_valid) const {
+  const double left = std::min(rule_.features_s, seconds_left() + rule_.features_s);
+  return has_time_limit() ? std::max(0.0, left) * num_valid / std::max(1e-3, end_seconds())
+                          : std::numeric_limits<double>::infinity();
 }
 
 // Assumes that a validation image takes no longer than a training image, whatever the bottleneck.

@@ -58,7 +58,8 @@ struct StopRule {
   bool writes_checkpoints = false;
   // Validation batches of this rank, the last of which may be smaller.
   double validation_batches = 0;
-  int accumulate = 1;  // batches per step
+  int accumulate = 1;     // batches per step
+  double features_s = 0;  // of the limit, for the features of the saved model
 };
 
 // What is known after an epoch.
@@ -116,6 +117,9 @@ class Stop {
   // epoch, decides the number of epochs. A collective.
   void end_epoch(const EpochRecord& record);
 
+  // After training: how many images a pass without steps may have in the time that was reserved for
+  // it, if validation has `num_valid`. Measured by this rank.
+  double images_in_time(double num_valid) const;
   // Whether no further step is made, for lack of time; the same on all ranks.
   bool is_out_of_time() const { return has_time_limit() && plan().is_over; }
   // "30min: 12 epochs fit, …": what was decided, or before that, when it will be.

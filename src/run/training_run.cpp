@@ -15,6 +15,7 @@
 #include "run/frozen/frozen_run.h"
 #include "run/kept_model.h"
 #include "run/prepare/prepare.h"
+#include "run/saved_features.h"
 #include "train/tensor_memory.h"
 
 namespace kiln {
@@ -67,8 +68,9 @@ int finish(Run& run) {
   run.world.enter("writing the last checkpoint", /*patient=*/true);
   run.checkpoints->finish(run.stop->finished_reason());
   run.checkpoints.reset();
+  std::string features = features_of_saved(run);
   run.world.enter("saving", /*patient=*/true);
-  run.world.agree([&] { save(run); });
+  run.world.agree([&] { save(run, std::move(features)); });
   return run.stop->exit_code();
 }
 

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxSpec = 1 << 16;
-constexpr std::uint64_t kMaxLabelMap = 64 << 20;
+constexpr std::uint64_t kMaxLabelMap = 64 << 20, kMaxFeatures = 16 << 20;
 
 [[noreturn]] void fail(const fs::path& path, const std::string& fault, const std::string& remedy) {
   throw Error(ErrorCode::kInvalidModelDirectory,
@@ -135,6 +135,9 @@ ModelDirectory read_files(const fs::path& folder) {
   read_if_there(kSeenImagesFile, [&](const fs::path& path) {
     directory.seen_images = parse_seen_images(read_part(path, kMaxSeenImages), path.string());
   });
+  read_if_there(kFeaturesFile, [&](const fs::path& path) {
+    directory.features = read_part(path, kMaxFeatures);
+  });
   return directory;
 }
 
@@ -202,6 +205,7 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   files.push_back({std::string(kCalibrationFile), format_calibration(model.calibration)});
   if (model.seen_images)
     files.push_back({std::string(kSeenImagesFile), pack_seen_images(*model.seen_images)});
+  if (!model.features.empty()) files.push_back({std::string(kFeaturesFile), model.features});
   files.push_back({"_schema.json", model.schema_json});
   files.push_back({"_samples.json", model.samples_json});
   files.push_back({"training.json", model.training_json});

@@ -65,6 +65,7 @@ struct ModelDirectory {
   Calibration calibration;
   // Empty in the same cases, or if training was told not to store them.
   std::optional<SeenImages> seen_images;
+  std::string features;  // the contents of features.safetensors; empty: there is none
 };
 
 // Error codes as in the designer's formats.md: 2000 (UserError) for a missing or empty folder, 159
@@ -125,9 +126,10 @@ struct TrainedModel {
   Calibration calibration;
   std::string schema_json, samples_json, training_json;
   std::optional<SeenImages> seen_images = std::nullopt;  // empty: no file
+  std::string features = {};                             // empty: no file
 };
 // model_spec.yaml, model, index_to_label.csv, model.safetensors, preprocessing.json,
-// calibration.json, seen_images.bin, _schema.json, _samples.json, training.json, _meta.yaml.
+// calibration.json, seen_images.bin, features.safetensors, _schema.json, _samples.json, training.json, _meta.yaml.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
 // `0,airplane` with a header line `,label`; quoted only if necessary.

@@ -75,6 +75,9 @@ int run(const ServeConfig& config, Process& process);
 // into a folder; sends them to MLflow if it is configured.
 int run(const EvaluateConfig& config, Process& process);
 
+// Writes the features of images as a table, or those that a trained model keeps of its own.
+int run(const EmbedConfig& config, Process& process);
+
 // Writes a trained model as a file or folder that other programs read. Throws Error
 // kFailedToWriteOutputs if the output exists, kUserError for a model that the format cannot hold.
 int run(const ExportConfig& config, Process& process);

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -101,11 +102,13 @@ at::Tensor forward(ImageModel& model, const at::Tensor& images, Precision precis
   return model.forward(images).to(c10::kFloat);
 }
 
-at::Tensor pooled_features(ImageModel& model, const at::Tensor& images, Precision precision) {
+Outputs outputs_of(ImageModel& model, const at::Tensor& images, Precision precision) {
   const c10::ScalarType type = type_of(precision);
-  if (type == c10::kFloat) return model.pooled_features(images);
-  const Autocast autocast(images.device().type(), type);
-  return model.pooled_features(images).to(c10::kFloat);
+  std::optional<Autocast> autocast;
+  if (type != c10::kFloat) autocast.emplace(images.device().type(), type);
+  const at::Tensor features = model.pooled_features(images);
+  const at::Tensor logits = model.logits_of(features);
+  return {features.to(c10::kFloat), logits.to(c10::kFloat)};
 }
 
 ComputeUnits units_of(const Device& device) {

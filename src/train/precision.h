@@ -56,8 +56,11 @@ c10::ScalarType type_of(Precision precision);
 
 // The logits of `images`, in float32 under mixed precision.
 at::Tensor forward(ImageModel& model, const at::Tensor& images, Precision precision);
-// The same for the input of the head (ImageModel::pooled_features()).
-at::Tensor pooled_features(ImageModel& model, const at::Tensor& images, Precision precision);
+// The same with the input of the head (ImageModel::pooled_features()), in float32, too.
+struct Outputs {
+  at::Tensor features, logits;
+};
+Outputs outputs_of(ImageModel& model, const at::Tensor& images, Precision precision);
 
 // The chosen device as LibTorch's type, and as the units that the choice of precision needs.
 at::Device torch_device(const Device& device);

@@ -68,12 +68,12 @@ class TinyModel : public ImageModel {
     kernel_ = (at::randn({4, 3, 3, 3}) * 0.2).requires_grad_();
     weight_ = (at::randn({3, 4}) * 0.5).requires_grad_();
   }
-  at::Tensor forward(const at::Tensor& images) override {
+  at::Tensor pooled_features(const at::Tensor& images) override {
     return at::linear(at::conv2d(images, kernel_).relu().mean({2, 3}), weight_);
   }
   at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool) override {}
-  at::Tensor pooled_features(const at::Tensor&) override { return {}; }
+  at::Tensor logits_of(const at::Tensor& features) override { return features; }
   void freeze(Freeze) override {}
   std::vector<NamedTensor> head() const override { return {{"weight", weight_}}; }
   std::vector<at::Tensor> parameters() const override { return {kernel_, weight_}; }

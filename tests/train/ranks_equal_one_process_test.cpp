@@ -47,15 +47,13 @@ class TestModel : public ImageModel {
     model_->prepare(at::kCPU);
     model_->to_float64();
   }
-  at::Tensor forward(const at::Tensor& images) override {
-    return model_->forward(images.to(at::kDouble));
-  }
   at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool on) override { model_->train(on && !frozen_); }
   void key_images(std::vector<std::uint64_t> keys) override { model_->key_images(std::move(keys)); }
   at::Tensor pooled_features(const at::Tensor& images) override {
     return model_->pooled_features(images.to(at::kDouble));
   }
+  at::Tensor logits_of(const at::Tensor& features) override { return model_->logits_of(features); }
   void freeze(Freeze what) override { model_->freeze(what); }
   std::vector<NamedTensor> head() const override { return model_->head(); }
   std::vector<at::Tensor> parameters() const override { return model_->parameters(); }

@@ -20,12 +20,12 @@ class SmallModel : public ImageModel {
     at::manual_seed(7);
     weight_ = (at::randn({2, 48}, at::kDouble) * 0.1).requires_grad_();
   }
-  at::Tensor forward(const at::Tensor& images) override {
+  at::Tensor pooled_features(const at::Tensor& images) override {
     return images.to(at::kDouble).flatten(1).mm(weight_.t());
   }
   at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool) override {}
-  at::Tensor pooled_features(const at::Tensor&) override { return {}; }
+  at::Tensor logits_of(const at::Tensor& features) override { return features; }
   void freeze(Freeze) override {}
   std::vector<NamedTensor> head() const override { return named_parameters(); }
   std::vector<at::Tensor> parameters() const override { return {weight_}; }

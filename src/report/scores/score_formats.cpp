@@ -17,6 +17,8 @@
 namespace kiln {
 namespace {
 
+constexpr const char* kUnlike = "unlike the training images";
+
 // The labels, those of the same name with the number of the class.
 std::vector<std::string> distinct_names(std::vector<std::string> labels) {
   std::unordered_map<std::string, int> counts;
@@ -40,6 +42,7 @@ std::vector<ParquetColumn> score_columns(const ScoreColumns& columns) {
     for (const std::string& name : distinct_names(columns.labels))
       all.push_back({"probability_" + name, kNumber});
   all.push_back({"fault", kText});
+  if (columns.alike) all.push_back({"alike", kNumber});
   return all;
 }
 
@@ -69,7 +72,8 @@ std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score)
     cells.emplace_back();
     if (!score.probabilities.empty()) cells.back() = score.probabilities[id];
   }
-  add_text(score.fault);
+  add_text(score.is_unlike && score.fault.empty() ? kUnlike : score.fault);
+  if (columns.alike) cells.emplace_back(score.alike ? ScoreCell(*score.alike) : ScoreCell());
   return cells;
 }
 
@@ -128,6 +132,7 @@ class ReadableLines : public ScoreEncoder {
               formatted(" %.1f %%", 100 * static_cast<double>(score.best[i].confidence));
     if (score.best.empty()) line += "cannot be classified: " + score.fault;
     if (!score.best.empty() && !score.fault.empty()) line += " (damaged: " + score.fault + ")";
+    if (score.is_unlike) line += std::string(" (") + kUnlike + ")";
     if (!score.true_label.empty()) line += " (true label: " + score.true_label + ")";
     return for_people(line) + "\n";
   }

@@ -29,6 +29,10 @@ struct Score {
   std::vector<RankedClass> best = {};     // most probable first
   std::vector<float> probabilities = {};  // by class id, if all are requested
   bool is_unsure = false;                 // best[0] is only a guess, not an answer
+  // How like the training images it is: the share of held-out images that are no more so. Empty:
+  // unknown to the model.
+  std::optional<float> alike = {};
+  bool is_unlike = false;  // too little: therefore unsure
   // The ids of the classes that it is predicted to have, if that is not always best[0].
   std::optional<std::vector<int>> labels = {};
   std::string fault;  // why the image is bad, or what is damaged; empty: neither
@@ -36,13 +40,14 @@ struct Score {
 
 // What each row of a file contains: path, label, confidence; guess, if `guesses`; true_label, if
 // `true_labels`; label_2, confidence_2 and so on up to top_k; probability_LABEL for each class, if
-// `all_classes`; fault.
+// `all_classes`; fault; alike, if `alike`.
 struct ScoreColumns {
   std::vector<std::string> labels;  // of the model, by class id
   int top_k = 1;                    // at most the number of classes
   bool all_classes = false;
   bool true_labels = false;
   bool guesses = false;                  // for images without a confident answer
+  bool alike = false;                    // the last column
   const char* unsure_text = "unsure: ";  // before a guess, in lines for people
 };
 

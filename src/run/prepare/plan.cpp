@@ -17,7 +17,9 @@
 #include "run/prepare/memory.h"
 #include "run/prepare/rank_agreement.h"
 #include "run/prepare/repeat_file.h"
+#include "run/saved_features.h"
 #include "train/features/head_fit.h"
+#include "train/features/likeness.h"
 #include "train/optimizer/catalogue.h"
 
 namespace kiln {
@@ -253,6 +255,24 @@ Recipe recipe_of(const PlanInputs& given, double learning_rate, const Length& le
           .freeze = config.freeze};
 }
 
+// The end of a sentence; the same on all ranks. A collective.
+std::string why_no_features(const PlanInputs& given, const Division& division, bool is_designers,
+                            World& world) {
+  const Sources& sources = given.sources;
+  if (given.config.output.no_hashes) return "--no-hashes leaves out what is known of single images";
+  if (is_designers) return "a run with --untrained-model-path is the designer's";
+  if (sources.train.is_stream() || sources.valid.is_stream())
+    return "the images of a stream are gone when the model is chosen";
+  if (!sources.train.labels.sets.empty()) return "the images have several labels";
+  if (sources.num_classes() < 2) return "there is one class";
+  const std::size_t num_shards =
+      division.has_own_valid ? static_cast<std::size_t>(world.size()) : 1;
+  const std::size_t num_valid =
+      sources.judged_out_of_fold ? 0 : sources.valid.samples.size() * num_shards;
+  if (world.broadcast(num_valid) >= kFewestHeldOut) return "";
+  return "they need " + std::to_string(kFewestHeldOut) + " validation images";
+}
+
 StopRule stop_rule_of(const PlanInputs& given, const Division& division, const Length& length,
                       bool is_automatic, bool uses_features, const World& world) {
   const OptimizationConfig& config = given.config.optimization;
@@ -382,6 +402,8 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   Recipe recipe = recipe_of(given, learning_rate, length, precision.precision,
                             std::move(class_weights), world.size());
   StopRule stop = stop_rule_of(given, division, length, is_automatic, uses_features, world);
+  std::string without_features = why_no_features(given, division, is_designers, world);
+  if (without_features.empty()) stop.features_s = kFeatureShare * stop.time_limit_s;
   settings = with_open(config, pixels, sources.spec().pretrained, precision, device, world,
                        std::move(settings));
   if (stop.time_limit_s > 0)
@@ -391,6 +413,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   return {.precision = precision,
           .uses_features = uses_features,
           .is_automatic = is_automatic,
+          .without_features = std::move(without_features),
           .pixels = std::move(pixels),
           .division = std::move(division),
           .loading = loading_of(config, given.machine),

@@ -33,6 +33,8 @@ struct Plan {
   PrecisionChoice precision;   // the same on all ranks
   bool uses_features = false;  // fits a head instead of epochs (run/frozen/frozen_run.h)
   bool is_automatic = false;   // --auto: fits a head as the first epoch (the same file)
+  // Why no features are kept with the model (run/saved_features.h); empty: they are to be.
+  std::string without_features = {};
   PixelPlan pixels;
   Division division;
   LoadingPlan loading;

@@ -110,7 +110,7 @@ class EvaluatedAnswers {
     for (auto& [i, hash, at, row] : batch.images) {
       row.true_label = true_labels_.of(i);
       if (at && has_several())
-        judge_labels(i, batch.logits[static_cast<std::int64_t>(*at)], row);
+        judge_labels(i, batch.outputs.logits[static_cast<std::int64_t>(*at)], row);
       else if (!row.best.empty())
         judge_label(i, row);
       if (!row.fault.empty()) {
@@ -180,6 +180,7 @@ class EvaluatedAnswers {
     std::vector<std::int32_t> top;
     for (const RankedClass& one : row.best) top.push_back(one.id);
     figures_.add({truth, top, row.probabilities});
+    if (row.alike) alike_.emplace_back(*row.alike, i);
     Prediction& answer = answers_[i] = {
         .sample = i, .label = truth, .predicted = top[0], .confidence = row.best[0].confidence};
     for (std::size_t k = 1; k < std::min(row.best.size(), 1 + Prediction::kNumNext); ++k) {
@@ -208,6 +209,14 @@ class EvaluatedAnswers {
                          [](const Prediction& answer) { return answer.predicted >= 0; });
     model.details.pictures.push_back(
         gallery_of(judged_images(set_, judged, pixels, draws_), /*is_calibrated=*/true));
+    if (alike_.empty()) return;
+    std::vector<std::pair<float, std::uint32_t>> least = alike_;
+    std::ranges::sort(least);
+    least.resize(std::min(least.size(), kLeastAlike));
+    PictureList unlike = unlike_gallery(model_.likeness->separation);
+    for (const auto& [alike, i] : least)
+      unlike.images.push_back(judged_image(set_, answers_[i], pixels, draws_));
+    model.details.pictures.push_back(std::move(unlike));
   }
   void add_several(EvaluatedModel& model, const TransformSpec& pixels) const {
     const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
@@ -237,6 +246,7 @@ class EvaluatedAnswers {
   PredictionFaults faults_;
   Evaluation figures_;  // of one label
   std::vector<Prediction> answers_;
+  std::vector<std::pair<float, std::uint32_t>> alike_;  // of images that are judged
   std::vector<std::vector<int>> sets_;  // of several labels, with the model's class ids
   std::vector<float> logits_;           // of the images with known labels, as are the next two
   std::vector<std::int32_t> given_;
@@ -402,7 +412,10 @@ std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, PredictionJob
         files.emplace_back(fs::path(config.output_path) /
                            (num_models == 1 ? "answers.csv" : formatted("answers-%zu.csv", i + 1)));
     const auto encoder = find_score_format(".csv")->encoder(
-        model.rule->fitted({.labels = model.directory.labels, .top_k = 1, .true_labels = true}));
+        model.rule->fitted({.labels = model.directory.labels,
+                            .top_k = 1,
+                            .true_labels = true,
+                            .alike = model.likeness.has_value()}));
     file.write(encoder->begin());
     Predictions predictions(model, job, evaluator.plan);
     predictions.for_each(job.images, [&](AnsweredBatch& batch) {

@@ -92,6 +92,32 @@ void add_probabilities(OnnxGraph& graph, const ExportedModel& exported, const st
   graph.add("Sigmoid", {graph.add("Div", {logits, each})}, {}, "probabilities");
 }
 
+// Likeness::alike() of features.
+void add_alike(OnnxGraph& graph, const ExportedModel& exported, const std::string& features) {
+  if (!exported.model.likeness)
+    throw Error(ErrorCode::kUserError,
+                "--trained-model-path " + quoted_path(exported.config.trained_model_path) +
+                    " has no " + std::string(kFeaturesFile) +
+                    ", which --alike needs: `kiln embed --into` adds it.");
+  const Likeness& known = *exported.model.likeness;
+  const std::string length = graph.add("ReduceL2", {features, graph.integers({1})});
+  std::string row = graph.add("Div", {features, graph.add("Max", {length, graph.number(1e-12F)})});
+  if (known.axes.defined()) row = graph.add("MatMul", {row, graph.weights(known.axes)});
+  const std::string nearness =
+      graph.add("MatMul", {row, graph.weights(known.references.t().contiguous())});
+  const std::string nearest = graph.add("TopK", {nearness, graph.integers({kNearest})});
+  const std::string fifth =
+      graph.add("Gather", {nearest, graph.integers({kNearest - 1})}, {{"axis", std::int64_t{1}}});
+  const std::string distance = graph.add("Sub", {graph.number(1), fifth});
+  const std::string is_farther =
+      graph.add("GreaterOrEqual", {graph.weights(known.held_out), distance});
+  const std::string number = graph.add(
+      "ReduceSum", {graph.cast(is_farther, OnnxType::kFloat), graph.integers({1})},
+      {{"keepdims", std::int64_t{0}}});
+  const auto all = static_cast<float>(known.held_out.size(0) + 1);
+  graph.add("Div", {graph.add("Add", {number, graph.number(1)}), graph.number(all)}, {}, "alike");
+}
+
 }  // namespace
 
 std::string onnx_model(const ExportedModel& exported) {
@@ -99,14 +125,18 @@ std::string onnx_model(const ExportedModel& exported) {
   const std::optional<TransformSpec>& spec = model.pixels;
   OnnxGraph graph(exported.config.half);
   const std::string pixels = add_input(graph, exported);
-  const std::string answers =
+  const OnnxOutputs outputs =
       add_network(graph, *model.network, spec ? spec->output : kAnySize, pixels);
-  const std::string logits = graph.add("Identity", {answers}, {}, "logits");
+  const std::string logits = graph.add("Identity", {outputs.logits}, {}, "logits");
   add_probabilities(graph, exported, logits);
   const std::vector<OnnxDimension> shape{"batch",
                                          static_cast<std::int64_t>(model.directory.labels.size())};
   graph.add_output({"probabilities", OnnxType::kFloat, shape});
   graph.add_output({"logits", OnnxType::kFloat, shape});
+  if (exported.config.alike) {
+    add_alike(graph, exported, outputs.features);
+    graph.add_output({"alike", OnnxType::kFloat, {"batch"}});
+  }
   return graph.model(metadata_of(exported));
 }
 

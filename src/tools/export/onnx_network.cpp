@@ -287,7 +287,8 @@ std::shared_ptr<jit::Graph> trace_of(ImageModel& network, ImageSize size) {
   // The tracer takes tensors that are not its inputs as constants, if they require no gradient.
   for (const NamedTensor& item : network.named_parameters()) item.tensor.set_requires_grad(false);
   const auto forward = [&](jit::Stack inputs) -> jit::Stack {
-    return {network.forward(inputs.front().toTensor())};
+    const at::Tensor features = network.pooled_features(inputs.front().toTensor());
+    return {network.logits_of(features), features};
   };
   const at::NoGradGuard no_grad;
   return jit::tracer::trace(
@@ -299,7 +300,7 @@ std::shared_ptr<jit::Graph> trace_of(ImageModel& network, ImageSize size) {
 
 }  // namespace
 
-std::string add_network(OnnxGraph& graph, ImageModel& network, ImageSize traced_at,
+OnnxOutputs add_network(OnnxGraph& graph, ImageModel& network, ImageSize traced_at,
                         const std::string& pixels) {
   const std::shared_ptr<jit::Graph> trace = trace_of(network, traced_at);
   Translation translation{graph, {{trace->inputs().front(), pixels}}};
@@ -311,7 +312,7 @@ std::string add_network(OnnxGraph& graph, ImageModel& network, ImageSize traced_
     if (rule == kRules.end()) call.refuse("");
     translation.names[node->output()] = rule->translate(call);
   }
-  return translation.names.at(trace->outputs().front());
+  return {translation.names.at(trace->outputs()[0]), translation.names.at(trace->outputs()[1])};
 }
 
 }  // namespace kiln

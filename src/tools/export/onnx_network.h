@@ -10,11 +10,17 @@
 
 namespace kiln {
 
-// Adds the network's forward pass on `pixels` (normalized, [N, 3, H, W]) and returns its logits.
+// Values of the graph: the logits, and the features that they are computed from (the input of the
+// head).
+struct OnnxOutputs {
+  std::string logits, features;
+};
+
+// Adds the network's forward pass on `pixels` (normalized, [N, 3, H, W]).
 // `network` is on the CPU, in float32, with BatchNorm folded; its parameters require no gradient
 // from now on. `traced_at`: an image size that the network accepts; the graph takes others as well.
 // Throws Error kFailedToCompleteOperation naming an operator for which there is no rule.
-std::string add_network(OnnxGraph& graph, ImageModel& network, ImageSize traced_at,
+OnnxOutputs add_network(OnnxGraph& graph, ImageModel& network, ImageSize traced_at,
                         const std::string& pixels);
 
 // Adds what makes the network's input of `image`, uint8 [N, H, W, 3] of any size, as `spec` and

@@ -172,6 +172,7 @@ ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job
                    {"--raw", switch_text(config.raw)},
                    {"--min-confidence", number_text(config.min_confidence)},
                    {"--answer-at", number_text(config.answer_at)},
+                   {"--refuse-unlike", number_text(config.refuse_unlike)},
                    {"--sort-into", sorting_text(config)},
                    {"--precision", precision_name(job.precision.precision)},
                    {"the column true_label", switch_text(columns.true_labels)}},
@@ -206,7 +207,9 @@ ScoreColumns columns_of(const ScoreConfig& config, const Predictor& model, bool 
                              .top_k = std::min(most, config.top_k > 0 ? config.top_k : usual),
                              .all_classes = config.all_classes,
                              .true_labels = has_true_labels,
-                             .guesses = config.min_confidence || config.answer_at});
+                             .guesses = config.min_confidence || config.answer_at ||
+                                        config.refuse_unlike,
+                             .alike = model.likeness.has_value()});
 }
 
 // Turns predictions into rows, batch by batch in the order of the images. Use from one thread.
@@ -228,7 +231,8 @@ class Scoring {
               .is_raw = config.raw,
               // The thresholds of a model are of calibrated probabilities, --min-confidence is of
               // those that are written.
-              .judges_raw = config.raw && config.min_confidence},
+              .judges_raw = config.raw && config.min_confidence,
+              .refuse_unlike = model_.least_alike(config.refuse_unlike)},
         columns_(columns_of(config, model_, true_labels_.any())),
         encoder_(format.encoder(columns_)),
         notable_(columns_.guesses),
@@ -277,7 +281,7 @@ class Scoring {
   // Adds the next batch, whose images belong to `set`.
   void add(const Dataset& set, const TransformSpec& pixels, AnsweredBatch& batch) {
     at::Tensor plain;  // without temperature
-    if (scored_dataset_ && batch.logits.defined()) plain = batch.logits.softmax(1);
+    if (scored_dataset_ && batch.outputs.logits.defined()) plain = batch.outputs.logits.softmax(1);
     std::string rows;
     for (auto& [i, hash, at, row] : batch.images) {
       row.true_label = true_labels_.of(i);
@@ -445,8 +449,9 @@ class Scoring {
       log_.info(formatted("bad images: %lld; damaged but used: %lld", faults_.num_bad,
                           faults_.num_damaged));
     if (columns_.guesses)
-      log_.info(formatted("unsure:    %s of them below the confidence threshold",
-                          grouped(so_far_.num_unsure).c_str()));
+      log_.info(formatted("unsure:    %s of them below the confidence threshold%s",
+                          grouped(so_far_.num_unsure).c_str(),
+                          config_.refuse_unlike ? ", or unlike the training images" : ""));
     if (so_far_.num_labeled > 0)
       log_.info(formatted(
           "%s: %.2f %% of %s with %s that the model knows", model_.rule->words.accuracy,

@@ -201,6 +201,7 @@ void Batcher::answer(std::vector<ReadyImage>& batch) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       metrics_.count("kiln_answers_total");
       if (answers[i].score.is_unsure) metrics_.count("kiln_unsure_answers_total");
+      if (answers[i].score.is_unlike) metrics_.count("kiln_unlike_images_total");
       batch[i].group->answers[batch[i].place] = std::move(answers[i]);
     }
   } catch (const std::exception&) {

@@ -22,6 +22,7 @@ const std::vector<Metric>& metric_table() {
       {"kiln_batch_images", "histogram", "Images in a batch.", {1, 2, 4, 8, 16, 32, 64, 128}},
       {"kiln_answers_total", "counter", "Images that were answered."},
       {"kiln_unsure_answers_total", "counter", "Answers below the confidence threshold."},
+      {"kiln_unlike_images_total", "counter", "Of these, images unlike the training images."},
       {"kiln_validation_unsure_ratio", "gauge", "Share of the validation images below it."},
       {"kiln_model_reloads_total", "counter", "Reloads of the model, by result."},
       {"kiln_ready", "gauge", "1 if the server is not ending and its model answers."},

@@ -76,7 +76,9 @@ ScoreColumns columns_for(const Predictor& predictor, const ServeConfig& config) 
   return predictor.rule->fitted({.labels = predictor.directory.labels,
                                  .top_k = 1,
                                  .all_classes = true,
-                                 .guesses = config.min_confidence || config.answer_at});
+                                 .guesses = config.min_confidence || config.answer_at ||
+                                            config.refuse_unlike,
+                                 .alike = predictor.likeness.has_value()});
 }
 
 }  // namespace
@@ -106,7 +108,8 @@ ServedModel::ServedModel(const fs::path& folder, const PredictionJob& job,
       uploader_(torch_device(job.device), pixels_.output, job.config.batch_size,
                 predictor_.normalization),
       plan_{.thresholds = predictor_.rule->thresholds(config.min_confidence, config.answer_at),
-            .all_classes = true},
+            .all_classes = true,
+            .refuse_unlike = predictor_.least_alike(config.refuse_unlike)},
       rows_(find_score_format(".jsonl")->encoder(columns_for(predictor_, config))),
       row_bytes_(rows_->row({}).size() + kMaxNumberBytes * labels().size()) {
   const std::size_t bytes = input_bytes_ * static_cast<std::size_t>(job.config.batch_size);
@@ -153,7 +156,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
   for (std::size_t i = 0; i < images.size(); ++i)
     std::memcpy(batch_.pixels.get() + i * input_bytes_, images[i]->input.get(), input_bytes_);
   const at::Tensor input = uploader_.upload(batch_).images;
-  std::vector<Score> scores = predictor_.rule->answers(predictor_.logits(input).take(), plan_);
+  std::vector<Score> scores = predictor_.answers(predictor_.outputs(input).take(), plan_);
   std::vector<ServedAnswer> answers(images.size());
   for (std::size_t i = 0; i < images.size(); ++i) {
     Score& score = answers[i].score = std::move(scores[i]);

@@ -296,8 +296,7 @@ bool FeaturePass::step() {
   ++steps_;
   if (batch->count == 0) return true;
   const at::NoGradGuard no_grad;
-  const at::Tensor rows =
-      pooled_features(model_, uploader_.upload(*batch).images, precision_).to(at::kFloat);
+  const at::Tensor rows = outputs_of(model_, uploader_.upload(*batch).images, precision_).features;
   // Allocated once for all images, so that joining the batches needs no extra memory.
   if (!features_.rows.defined()) features_.rows = at::empty({num_images_, rows.size(1)});
   features_.rows.narrow(0, images_done(), rows.size(0)).copy_(rows);

@@ -27,6 +27,11 @@ struct LabeledFeatures {
   std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
+// Those of both sets of a run.
+struct FeatureSets {
+  LabeledFeatures train, valid;
+};
+
 // Computes the features of images with a frozen backbone, one batch per call. One thread.
 class FeaturePass {
  public:

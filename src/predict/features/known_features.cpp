@@ -1,0 +1,112 @@
+#include "predict/features/known_features.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "model/weights/starting_weights.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostBytes = 4 << 20;
+constexpr int kShareOfWeights = 10;
+constexpr const char *kReferences = "references", *kHeldOut = "held_out", *kAxes = "axes",
+                     *kSeparation = "separation", *kWeights = "weights";
+
+std::uint64_t hash_of(const StateDict& weights) {
+  ContentHash hash(0);
+  for (const StoredTensor& tensor : weights) {
+    hash.add(tensor.name + ":");
+    hash.add(tensor.bytes);
+  }
+  return hash.value();
+}
+
+std::size_t bytes_of(const StateDict& tensors) {
+  std::size_t bytes = 0;
+  for (const StoredTensor& tensor : tensors) bytes += tensor.bytes.size();
+  return bytes;
+}
+
+// Throws FormatFault for tensors that do not belong together, or to features of this width.
+void require_fit(const Likeness& known, std::int64_t num_features) {
+  const at::Tensor& held_out = known.held_out;
+  const bool fits =
+      (known.axes.defined() ? known.axes.size(0) == num_features &&
+                                  known.axes.size(1) == known.references.size(1)
+                            : known.references.size(1) == num_features) &&
+      known.references.size(0) >= kNearest && held_out.size(0) >= kFewestHeldOut &&
+      (held_out.diff() >= 0).all().item<bool>();
+  if (!fits) throw FormatFault("its tensors do not fit each other or the model");
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> some_of_each_class(const SampleTable& samples, std::size_t num_classes,
+                                              std::int64_t count, std::uint64_t seed) {
+  constexpr std::uint64_t kPurpose = 0x6665617475726573;  // "features"
+  std::vector<std::int64_t> left(num_classes, count);
+  std::vector<std::uint32_t> chosen;
+  for (const std::uint32_t i :
+       permutation(static_cast<std::uint32_t>(samples.size()), {kPurpose, seed}))
+    if (const std::int32_t label = samples.label(i);
+        label >= 0 && left[static_cast<std::size_t>(label)]-- > 0)
+      chosen.push_back(i);
+  return chosen;
+}
+
+std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count) {
+  std::vector<std::uint32_t> chosen;
+  for (std::int64_t i = 0; i < count; ++i)
+    chosen.push_back(static_cast<std::uint32_t>(i * size / count));
+  return chosen;
+}
+
+std::string features_file(const FeatureSets& features, const StateDict& weights) {
+  const std::size_t most = std::min(kMostBytes, bytes_of(weights) / kShareOfWeights);
+  const Likeness likeness = fit_likeness(features, static_cast<std::int64_t>(most));
+  std::vector<NamedTensor> tensors = {
+      {kReferences, likeness.references.to(at::kHalf)},
+      {kHeldOut, likeness.held_out},
+      {kSeparation, at::tensor(likeness.separation, at::kFloat)},
+      {kWeights, at::tensor(static_cast<std::int64_t>(hash_of(weights)))}};
+  if (likeness.axes.defined()) tensors.push_back({kAxes, likeness.axes.to(at::kHalf)});
+  return write_safetensors(to_state_dict(std::move(tensors)));
+}
+
+Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
+                       const std::string& where) {
+  try {
+    const StateDict stored = read_safetensors(model.features);
+    require_finite(stored);
+    const auto find = [&](const char* name, std::size_t dimensions) {
+      const auto found = std::ranges::find(stored, name, &StoredTensor::name);
+      if (found == stored.end() || found->shape.size() != dimensions)
+        throw FormatFault(std::string("it has no tensor '") + name + "' of its shape");
+      return view_of(*found).clone();
+    };
+    const auto has_axes = std::ranges::count(stored, kAxes, &StoredTensor::name) > 0;
+    if (find(kWeights, 1).to(at::kLong)[0].item<std::int64_t>() !=
+        static_cast<std::int64_t>(hash_of(model.state)))
+      throw FormatFault("it is of another model");
+    Likeness likeness{has_axes ? find(kAxes, 2).to(at::kFloat) : at::Tensor(),
+                      find(kReferences, 2).to(at::kFloat), find(kHeldOut, 1).to(at::kFloat),
+                      find(kSeparation, 1)[0].item<double>()};
+    require_fit(likeness, num_features);
+    return likeness;
+  } catch (const FormatFault& fault) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "'" + where + "' is not usable: " + fault.what() +
+                    ". Copy the complete model directory again, delete this file, or make it anew "
+                    "with `kiln embed --into`.");
+  }
+}
+
+}  // namespace kiln

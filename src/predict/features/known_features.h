@@ -1,0 +1,43 @@
+// What a model knows of its training images beside its weights: `features.safetensors` in its
+// directory, with its Likeness (train/features/likeness.h):
+//
+//   references  float16 [M, P]
+//   axes        float16 [D, P]; absent: P = D
+//   held_out    float32 [n]
+//   separation  float32 [1]
+//   weights     int64 [1], a hash of the weights that the features were computed with
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/dataset/dataset.h"
+#include "store/model_directory.h"
+#include "train/features/head_fit.h"
+#include "train/features/likeness.h"
+
+namespace kiln {
+
+// Training images of a class and of all classes that are looked at, at most.
+inline constexpr std::int64_t kMostOfClass = 100, kMostTrained = 50'000;
+
+// The first `count` images of each class in an order drawn from the seed; all, where there are
+// fewer.
+std::vector<std::uint32_t> some_of_each_class(const SampleTable& samples, std::size_t num_classes,
+                                              std::int64_t count, std::uint64_t seed);
+
+// `count` of the images 0 to size - 1, evenly.
+std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count);
+
+// The contents of the file, of at most 4 MB and a tenth of the weights' size. Throws Error
+// kFailedToCompleteOperation with the end of a sentence if these features allow no likeness.
+std::string features_file(const FeatureSets& features, const StateDict& weights);
+
+// Of a model directory that has the file and still holds its weights. `where` is the file's path.
+// Throws Error kInvalidModelDirectory for anything but what features_file() writes for these
+// weights.
+Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
+                       const std::string& where);
+
+}  // namespace kiln

@@ -1,0 +1,146 @@
+#include "run/saved_features.h"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/system.h"
+#include "base/text.h"
+#include "model/weights/starting_weights.h"
+#include "parallel/gradients/communicator.h"
+#include "predict/features/known_features.h"
+#include "train/features/gathered_features.h"
+#include "train/features/likeness.h"
+
+namespace kiln {
+namespace {
+
+// How many images the pass may have.
+std::int64_t affordable(const Run& run) {
+  const auto epochs = static_cast<double>(run.state->progress.epochs_done);
+  const auto of_epoch = static_cast<double>(run.plan.division.images_per_epoch()) +
+                        static_cast<double>(run.num_valid_images());
+  const double in_time = run.stop->images_in_time(static_cast<double>(run.num_valid_images()));
+  return static_cast<std::int64_t>(std::min(kFeatureShare * epochs * of_epoch, in_time));
+}
+
+struct ChosenImages {
+  std::int64_t of_class = 0, valid = 0;
+};
+
+// The same on all ranks. A collective.
+ChosenImages chosen_images(Run& run) {
+  const auto num_classes = static_cast<std::int64_t>(run.sources.num_classes());
+  const auto num_valid = static_cast<std::int64_t>(run.num_valid_images());
+  const std::int64_t most = affordable(run);
+  ChosenImages chosen{.valid = std::min({num_valid, kMostHeldOut,
+                                         std::max<std::int64_t>(kFewestHeldOut, most / 2)})};
+  chosen.of_class =
+      std::min({kMostOfClass, kMostTrained / num_classes, (most - chosen.valid) / num_classes});
+  return run.world.broadcast(chosen);
+}
+
+std::vector<std::uint32_t> part_of_rank(const std::vector<std::uint32_t>& images,
+                                        const Shard& shard) {
+  std::vector<std::uint32_t> mine;
+  for (const std::uint32_t i :
+       validation_indices(static_cast<std::uint32_t>(images.size()), shard))
+    mine.push_back(images[i]);
+  return mine;
+}
+
+// This rank's part of `count` images of each class.
+std::vector<std::uint32_t> training_images(const Run& run, std::int64_t count) {
+  const Division& division = run.plan.division;
+  const int num_parts =
+      division.has_own_train ? std::max(1, run.world.size() / division.train.num_ranks) : 1;
+  return part_of_rank(
+      some_of_each_class(run.sources.train.samples, run.sources.num_classes(),
+                         (count + num_parts - 1) / num_parts, run.plan.loading.seed),
+      division.train);
+}
+
+// This rank's part of `count` validation images.
+std::vector<std::uint32_t> validation_images(const Run& run, std::int64_t count) {
+  const auto all = static_cast<std::int64_t>(run.num_valid_images());
+  const auto size = static_cast<std::int64_t>(run.sources.valid.samples.size());
+  return part_of_rank(
+      evenly(static_cast<std::uint32_t>(size), (size * count + all - 1) / all),
+      run.plan.division.valid);
+}
+
+LabeledFeatures pass_over(Run& run, Dataset& set, std::vector<std::uint32_t> images) {
+  const auto count = static_cast<std::int64_t>(images.size());
+  const int batch_size = run.plan.loading.batch_size;
+  BatchLoader loader = run.loaders->once(set, std::move(images), batch_size);
+  DeviceUploader uploader(torch_device(run.machine.device), run.plan.pixels.valid.output,
+                          batch_size, run.plan.pixels.normalization);
+  uploader.expect(count / batch_size);
+  FeaturePass pass(*run.state->model, loader, uploader, run.plan.recipe.precision, count);
+  while (stop_signal() == 0 && pass.step()) run.world.at("batch " + std::to_string(pass.steps_done()));
+  return pass.take();
+}
+
+// The best epoch's weights on all ranks.
+void restore_best(Run& run) {
+  const at::NoGradGuard no_grad;
+  const std::vector<NamedTensor> own = run.state->model->state();
+  if (run.world.leads()) {
+    const std::vector<NamedTensor>& best = run.state->progress.best.weights;
+    for (std::size_t i = 0; i < own.size(); ++i) own[i].tensor.copy_(best[i].tensor);
+  }
+  broadcast_tensors(own, *run.communicator);
+}
+
+// On rank 0; `fault` says on all ranks what went wrong. A collective.
+FeatureSets passed(Run& run, std::string& fault) {
+  const ChosenImages chosen = chosen_images(run);
+  if (chosen.of_class < kFewestOfClass) {
+    fault = "the pass would take more than a twentieth of the run";
+    return {};
+  }
+  restore_best(run);
+  FeatureSets mine;
+  try {
+    mine.train = pass_over(run, run.sources.train, training_images(run, chosen.of_class));
+    mine.valid = pass_over(run, run.sources.valid, validation_images(run, chosen.valid));
+    if (stop_signal() != 0) fault = "the run was stopped";
+  } catch (const std::exception& failure) {
+    fault = failure.what();
+  }
+  for (std::string& text : run.world.gather(fault))
+    if (fault.empty()) fault = std::move(text);
+  if (!fault.empty()) return {};
+  return {gathered_on_rank_0(run.world, std::move(mine.train)),
+          gathered_on_rank_0(run.world, std::move(mine.valid))};
+}
+
+}  // namespace
+
+std::string features_of_saved(Run& run) {
+  if (run.state->progress.best.epoch == 0) return "";
+  run.world.enter("features of the saved model", /*patient=*/true);
+  std::string file, reason = run.plan.without_features;
+  if (reason.empty() && run.stop->now()) reason = "the run was stopped";
+  if (reason.empty()) {
+    const FeatureSets features =
+        run.plan.uses_features ? std::move(run.features) : passed(run, reason);
+    if (!run.world.leads()) return "";
+    try {
+      if (reason.empty())
+        file = features_file(features, to_state_dict(run.state->progress.best.weights));
+    } catch (const std::exception& failure) {
+      reason = failure.what();
+    }
+  }
+  if (!reason.empty() && run.world.leads())
+    run.console.info("features:         none are kept: " + reason);
+  return file;
+}
+
+}  // namespace kiln

@@ -1,0 +1,21 @@
+// The features of images by the model that a run saves. With them its later answers can say that a
+// picture is unlike the training images (train/features/likeness.h).
+#pragma once
+
+#include <string>
+
+#include "run/run.h"
+
+namespace kiln {
+
+inline constexpr double kFeatureShare = 0.05;  // of a run
+
+// One pass of the best epoch's network over some of the images, prepared as for validation, by all
+// ranks; the network in the state has its weights afterwards. At most a twentieth of the images
+// that the run has gone through, and with --time-limit of its time. On rank 0 returns
+// features.safetensors; empty if there is none, which one line explains. A fault of the pass is
+// such a reason, too; a rank that is missing is not. Call it when the last checkpoint is written. A
+// collective.
+std::string features_of_saved(Run& run);
+
+}  // namespace kiln

@@ -1,0 +1,154 @@
+#include "train/features/likeness.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linalg_eigh.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kMostAxes = 512, kFewestAxes = 64;
+constexpr std::int64_t kBytes = 2;  // of a float16
+constexpr std::int64_t kRowsAtATime = 1024;
+
+[[noreturn]] void refuse(const std::string& reason) {
+  throw Error(ErrorCode::kFailedToCompleteOperation, reason);
+}
+
+// Rows of length 1; those of zeros stay.
+at::Tensor unit_rows(const at::Tensor& rows) {
+  return rows / rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
+}
+
+// The directions along which the rows have most of their squares, [D, most].
+at::Tensor main_axes(const at::Tensor& rows, std::int64_t most) {
+  const auto [values, vectors] = at::linalg_eigh(rows.t().mm(rows).to(at::kDouble));
+  return vectors.narrow(1, vectors.size(1) - most, most).to(at::kFloat).contiguous();
+}
+
+at::Tensor fifth_distance(const at::Tensor& similarities) {
+  return 1 - std::get<0>(similarities.topk(kNearest, 1)).select(1, kNearest - 1);
+}
+
+at::Tensor rounded(const at::Tensor& values) {
+  return values.to(at::kHalf).to(at::kFloat);
+}
+
+at::Tensor classes_of(const std::vector<std::int32_t>& labels) {
+  return at::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()));
+}
+
+// The rows of the first `most` images of each class.
+at::Tensor first_of_classes(const std::vector<std::int32_t>& labels, std::int64_t most) {
+  std::vector<std::int64_t> counts, rows;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto label = static_cast<std::size_t>(labels[i]);
+    counts.resize(std::max(counts.size(), label + 1));
+    if (counts[label]++ < most) rows.push_back(static_cast<std::int64_t>(i));
+  }
+  return at::tensor(rows);
+}
+
+struct Shape {
+  std::int64_t num_axes, of_class;
+};
+
+// As many axes of `num_features`, and images of each class, as there may be numbers.
+Shape shape_for(std::int64_t num_images, std::int64_t num_features, std::int64_t most_numbers,
+                std::int64_t num_classes) {
+  const auto left_for_images = [&](std::int64_t num_axes) {
+    return most_numbers / num_axes - (num_axes < num_features ? num_features : 0);
+  };
+  std::int64_t num_axes = std::min(kMostAxes, num_features);
+  while (left_for_images(num_axes) < num_images && num_axes / 2 >= kFewestAxes) num_axes /= 2;
+  if (left_for_images(num_axes) >= num_images) return {num_axes, num_images};
+  const std::int64_t of_class = left_for_images(num_axes) / num_classes;
+  if (of_class < kFewestOfClass) refuse("they would take too much space beside the weights");
+  return {num_axes, of_class};
+}
+
+// Likeness::separation, from the distances of held-out images with all references, and with those
+// of other classes alone.
+double separation_of(const at::Tensor& distances, const at::Tensor& without_own,
+                     const at::Tensor& classes) {
+  const at::Tensor all = std::get<0>(distances.sort());
+  double sum = 0;
+  int num_classes = 0;
+  for (std::int64_t c = 0; c <= classes.max().item<std::int64_t>(); ++c) {
+    const at::Tensor is_own = classes == c;
+    const auto num_own = is_own.sum().item<std::int64_t>();
+    if (num_own == 0 || num_own == classes.size(0)) continue;
+    const at::Tensor own = std::get<0>(distances.masked_select(is_own).sort());
+    const at::Tensor left_out = without_own.masked_select(is_own).contiguous();
+    const at::Tensor nearer = at::searchsorted(all, left_out) - at::searchsorted(own, left_out);
+    sum += nearer.to(at::kDouble).mean().item<double>() /
+           static_cast<double>(classes.size(0) - num_own);
+    ++num_classes;
+  }
+  return num_classes == 0 ? 0 : sum / num_classes;
+}
+
+}  // namespace
+
+at::Tensor Likeness::projected(const at::Tensor& rows) const {
+  return axes.defined() ? rows.mm(axes) : rows;
+}
+
+at::Tensor Likeness::distances(const at::Tensor& features) const {
+  return fifth_distance(projected(unit_rows(features)).mm(references.t()));
+}
+
+std::vector<double> Likeness::alike(const at::Tensor& features) const {
+  const auto count = static_cast<double>(held_out.size(0));
+  const at::Tensor nearer = at::searchsorted(held_out, distances(features).contiguous());
+  std::vector<double> alike;
+  for (std::int64_t i = 0; i < nearer.size(0); ++i)
+    alike.push_back((1 + count - nearer[i].item<double>()) / (1 + count));
+  return alike;
+}
+
+Likeness fit_likeness(const FeatureSets& features, std::int64_t most_bytes) {
+  const auto& [train, valid] = features;
+  if (valid.size() < kFewestHeldOut)
+    refuse("they need " + std::to_string(kFewestHeldOut) + " validation images");
+  if (train.size() < kNearest) refuse("there are too few training images");
+  for (const at::Tensor& rows : {train.rows, valid.rows})
+    if (!rows.isfinite().all().item<bool>()) refuse("they are not finite numbers");
+  const at::Tensor rows = unit_rows(train.rows), train_labels = classes_of(train.labels);
+  const Shape shape = shape_for(train.size(), rows.size(1), most_bytes / kBytes,
+                                train_labels.max().item<std::int64_t>() + 1);
+  // Rounded as in the file, so that what is measured here holds for who reads it.
+  Likeness likeness;
+  if (shape.num_axes < rows.size(1)) likeness.axes = rounded(main_axes(rows, shape.num_axes));
+  const at::Tensor chosen = first_of_classes(train.labels, shape.of_class);
+  likeness.references = rounded(likeness.projected(rows.index_select(0, chosen)));
+
+  const std::int64_t num_held_out = std::min(kMostHeldOut, valid.size());
+  const at::Tensor places = (at::arange(num_held_out) * valid.size()).floor_divide(num_held_out);
+  const at::Tensor labels = classes_of(valid.labels).index_select(0, places);
+  const at::Tensor reference_labels = train_labels.index_select(0, chosen);
+  std::vector<at::Tensor> distances, without_own;
+  for (const at::Tensor& some : places.split(kRowsAtATime)) {
+    const at::Tensor nearness =
+        likeness.projected(unit_rows(valid.rows.index_select(0, some))).mm(likeness.references.t());
+    distances.push_back(fifth_distance(nearness));
+    const at::Tensor is_own = classes_of(valid.labels).index_select(0, some).unsqueeze(1) ==
+                              reference_labels.unsqueeze(0);
+    without_own.push_back(fifth_distance(nearness.masked_fill(is_own, -1)));
+  }
+  const at::Tensor all = at::cat(distances);
+  likeness.separation = separation_of(all, at::cat(without_own), labels);
+  likeness.held_out = std::get<0>(all.sort()).contiguous();
+  return likeness;
+}
+
+}  // namespace kiln

@@ -1,0 +1,47 @@
+// How like the training images an image is, by the features of a network: by the nearest of some of
+// them. Sun, Ming, Zhu and Li, "Out-of-distribution detection with deep nearest neighbors", 2022,
+// arXiv:2204.06507. An image of something that no class has tends to have no near ones, however
+// sure the network is of its answer.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "train/features/head_fit.h"
+
+namespace kiln {
+
+// Validation images, by which likeness is measured, and references of a class. Below the fewest
+// there is no likeness.
+inline constexpr std::int64_t kFewestHeldOut = 100, kMostHeldOut = 5000, kFewestOfClass = 5;
+inline constexpr std::int64_t kNearest = 5;  // which reference is meant by near
+
+// Immutable once fitted. All tensors are on the host. Thread-safe.
+struct Likeness {
+  // [D, P], orthonormal columns: what features are projected to. Undefined: P = D, and they are
+  // not.
+  at::Tensor axes;
+  at::Tensor references;  // [M, P]: training images' features of length 1, projected
+  at::Tensor held_out;    // [n], ascending: the distances of validation images
+  // How well it tells the validation images of a class from those of the others if no training
+  // image of that class is known: the area under the ROC curve, the mean of all classes. 0.5: not
+  // at all.
+  double separation = 0;
+
+  at::Tensor projected(const at::Tensor& rows) const;
+  // 1 minus the cosine to the fifth nearest reference, of each row of `features`, [N, D].
+  at::Tensor distances(const at::Tensor& features) const;
+  // For each row, (1 + the number of held-out images that are no nearer) / (1 + n): about uniform
+  // for images like those, near 0 for others.
+  std::vector<double> alike(const at::Tensor& features) const;
+};
+
+// Fits one whose axes and references take at most so many bytes as float16: with fewer axes, and
+// then with fewer images of each class. The classes of both sets are the same. Throws Error
+// kFailedToCompleteOperation with the end of a sentence if the features are not finite, or there
+// are too few images.
+Likeness fit_likeness(const FeatureSets& features, std::int64_t most_bytes);
+
+}  // namespace kiln
