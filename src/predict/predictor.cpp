@@ -112,10 +112,10 @@ Predictor::Predictor(const fs::path& folder, const at::Device& its_device, Preci
       precision(its_precision),
       network(loaded_model(directory, (folder / directory.spec.model_file).string())),
       rule(rule_of(directory.spec, directory.calibration)) {
-  if (!directory.features.empty())
+  if (directory.features)
     likeness = read_features(directory, num_features(), (folder / kFeaturesFile).string());
   directory.state = {};
-  directory.features = {};
+  directory.features.reset();
   if (directory.preprocessing)
     pixels = pixels_of(*directory.preprocessing, (folder / kPreprocessingFile).string());
   network->prepare(device);

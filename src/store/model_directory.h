@@ -65,7 +65,7 @@ struct ModelDirectory {
   Calibration calibration;
   // Empty in the same cases, or if training was told not to store them.
   std::optional<SeenImages> seen_images;
-  std::string features;  // the contents of features.safetensors; empty: there is none
+  std::optional<std::string> features;  // the contents of features.safetensors, if there is one
 };
 
 // Error codes as in the designer's formats.md: 2000 (UserError) for a missing or empty folder, 159

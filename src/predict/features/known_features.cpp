@@ -84,7 +84,7 @@ std::string features_file(const FeatureSets& features, const StateDict& weights)
 Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
                        const std::string& where) {
   try {
-    const StateDict stored = read_safetensors(model.features);
+    const StateDict stored = read_safetensors(model.features.value());
     require_finite(stored);
     const auto find = [&](const char* name, std::size_t dimensions) {
       const auto found = std::ranges::find(stored, name, &StoredTensor::name);

@@ -34,7 +34,7 @@ std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count);
 // kFailedToCompleteOperation with the end of a sentence if these features allow no likeness.
 std::string features_file(const FeatureSets& features, const StateDict& weights);
 
-// Of a model directory that has the file and still holds its weights. `where` is the file's path.
+// Of a model directory that has the file, and still holds its contents and its weights. `where` is the file's path.
 // Throws Error kInvalidModelDirectory for anything but what features_file() writes for these
 // weights.
 Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
