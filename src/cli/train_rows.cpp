@@ -182,8 +182,9 @@ Rows<TrainConfig> machine_rows() {
                   "Which epoch's model to save: the best one (see --best-by), or the last.")}),
       within(&TrainConfig::output,
              {opt(&OutputConfig::no_hashes, "no-hashes", on_off(), {kReporting, kFree},
-                  "Leave seen_images.bin out of the model: the hashes of its training and "
-                  "validation images, which reveal whether it has seen an image."),
+                  "Leave seen_images.bin and features.safetensors out of the model: hashes and "
+                  "features of its training and validation images, which reveal whether it has "
+                  "seen an image."),
               opt(&OutputConfig::no_pictures, "no-pictures", on_off(), {kReporting, kFree},
                   "Leave the pictures of images out of report.html and TensorBoard, and write no "
                   "other file with pictures."),

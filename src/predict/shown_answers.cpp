@@ -89,7 +89,7 @@ std::vector<std::size_t> answers_to_show(const std::vector<Prediction>& answers)
 
 PictureList gallery_of(std::vector<JudgedImage> images, bool is_calibrated) {
   return {
-      "pictures", "Answers",
+      kAnswersGallery, "Answers",
       std::string("The surest mistakes first, which are hard or mislabeled images; then answers "
                   "that are right: the least sure ones, and some of each class.") +
           (is_calibrated ? "" : " Confidences are those before calibration."),

@@ -19,6 +19,7 @@ inline constexpr std::size_t kMostDrawn = 200;
 // in all. Answers without a label (-1) count as right.
 std::vector<std::size_t> answers_to_show(const std::vector<Prediction>& answers);
 
+inline constexpr const char* kAnswersGallery = "pictures";  // the id of gallery_of()
 // The gallery of these answers, for JudgedImage. `is_calibrated`: the confidences are.
 PictureList gallery_of(std::vector<JudgedImage> images, bool is_calibrated);
 

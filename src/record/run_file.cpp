@@ -177,6 +177,9 @@ class RunFile : public RunSink {
     if (details != nullptr)
       write_file_durably(path_.parent_path() / kPicturesName, picture_file(started_, *details));
   }
+  void pictures(const RunRecord& run) override {
+    write_file_durably(path_.parent_path() / kPicturesName, picture_file(started_, run.details));
+  }
   void end(const RunRecord& run) override { file_->append(run_line(run.end)); }
 
  private:

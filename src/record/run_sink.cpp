@@ -134,6 +134,11 @@ void RunReporter::validating(const StepRecord& at) {
   notify_all([&](RunSink& sink) { sink.validating(at); }, /*is_record=*/false);
 }
 
+void RunReporter::add_pictures(PictureList list) {
+  run_.details.pictures.push_back(std::move(list));
+  notify_all([&](RunSink& sink) { sink.pictures(run_); });
+}
+
 void RunReporter::end(RunEnd end) {
   add_warnings();
   run_.end = std::move(end);

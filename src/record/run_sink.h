@@ -37,6 +37,8 @@ class RunSink {
   virtual void warning(const std::string& /*text*/) {}
   // `details` is nullptr unless the epoch's model is kept.
   virtual void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) {}
+  // The details of the kept epoch have further pictures.
+  virtual void pictures(const RunRecord& /*run*/) {}
   // Once, with the complete run. Sinks end in the order in which they were added, so a later one
   // may upload the files of earlier ones.
   virtual void end(const RunRecord& /*run*/) {}
@@ -74,6 +76,8 @@ class RunReporter {
   void progress(const StepRecord& timing);
   void validating(const StepRecord& at);
   void epoch(const EpochRecord& epoch, const ValidationDetails* details);
+  // Adds a gallery to those of the kept epoch.
+  void add_pictures(PictureList list);
   void end(RunEnd end);
 
   Log& log() { return log_; }

@@ -13,6 +13,7 @@
 #include "model/weights/starting_weights.h"
 #include "predict/explanations.h"
 #include "predict/predictor.h"
+#include "predict/shown_answers.h"
 #include "record/run_json.h"
 #include "record/run_summary.h"
 #include "run/checkpoint/image_hashes.h"
@@ -69,7 +70,7 @@ std::vector<Prediction> mistakes_of(const Job& job, const ValidationDetails& det
   const auto num_classes = static_cast<int>(job.sources.num_classes());
   std::vector<JudgedImage> wrong;
   for (const PictureList& gallery : details.pictures)
-    if (gallery.word.empty())
+    if (gallery.id == kAnswersGallery)
       std::ranges::copy_if(gallery.images, std::back_inserter(wrong),
                            [](const JudgedImage& image) { return image.truth != image.guess; });
   wrong.resize(std::min(wrong.size(), kMost));

@@ -104,6 +104,8 @@ class RunLogger {
   void epoch(EpochRecord record, const ValidationDetails* details);
   // Call when --auto has decided which network to keep.
   void decided(const AutomaticRecord& found) { end_.automatic = found; }
+  // Call once training has ended.
+  void add_pictures(PictureList list) { reporter_.add_pictures(std::move(list)); }
   // Call when training ends early.
   void stopped_early(const std::string& reason, const std::string& line);
 

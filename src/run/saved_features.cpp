@@ -1,5 +1,6 @@
 #include "run/saved_features.h"
 
+#include <ATen/TensorOperators.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 #include "model/weights/starting_weights.h"
 #include "parallel/gradients/communicator.h"
 #include "predict/features/known_features.h"
+#include "predict/shown_answers.h"
+#include "train/evaluation.h"
 #include "train/features/gathered_features.h"
 #include "train/features/likeness.h"
 
@@ -120,6 +123,32 @@ FeatureSets passed(Run& run, std::string& fault) {
           gathered_on_rank_0(run.world, std::move(mine.valid))};
 }
 
+// Of these validation images, those that are least like the training images. On rank 0, which has
+// them.
+PictureList least_alike(Run& run, const Likeness& likeness, const LabeledFeatures& valid) {
+  const at::NoGradGuard no_grad;
+  const BestEpoch& best = run.state->progress.best;
+  ImageModel& model = *run.state->model;
+  for (const NamedTensor& own : model.head())
+    for (const NamedTensor& weight : best.weights)
+      if (weight.name == own.name) own.tensor.copy_(weight.tensor);
+  const std::int64_t count = std::min<std::int64_t>(kLeastAlike, valid.size());
+  const at::Tensor places = std::get<1>(likeness.distances(valid.rows).topk(count));
+  const at::Tensor rows = valid.rows.index_select(0, places);
+  const at::Tensor logits = model.logits_of(rows.to(torch_device(run.machine.device)));
+  std::vector<Prediction> answers;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto place = static_cast<std::size_t>(places[i].item<std::int64_t>());
+    answers.push_back({valid.samples[place], valid.labels[place]});
+  }
+  set_answers(run.valid_task->answers(logits.cpu() / best.calibration.temperature), answers);
+  PictureList list = unlike_gallery(likeness.separation);
+  for (const Prediction& answer : answers)
+    list.images.push_back(judged_image(run.sources.valid, answer, run.plan.pixels.valid,
+                                       !run.config.output.no_pictures));
+  return list;
+}
+
 }  // namespace
 
 std::string features_of_saved(Run& run) {
@@ -132,8 +161,13 @@ std::string features_of_saved(Run& run) {
         run.plan.uses_features ? std::move(run.features) : passed(run, reason);
     if (!run.world.leads()) return "";
     try {
-      if (reason.empty())
-        file = features_file(features, to_state_dict(run.state->progress.best.weights));
+      if (reason.empty()) {
+        const StateDict weights = to_state_dict(run.state->progress.best.weights);
+        const Likeness likeness = known_likeness(features, weights);
+        if (!run.plan.division.has_own_valid)
+          run.log.add_pictures(least_alike(run, likeness, features.valid));
+        file = features_file(likeness, weights);
+      }
     } catch (const std::exception& failure) {
       reason = failure.what();
     }

@@ -169,7 +169,12 @@ class AnswersTest(FlowTest):
             self.assertAlmostEqual(max(shares), float(row["confidence"]), delta=1e-4)
             self.assertAlmostEqual(like, float(row["alike"]), delta=1e-4)
 
-    def test_evaluation_shows_the_least_alike(self):
+    def test_pages_show_the_least_alike(self):
+        logs = self.place / f"logs-{self.model.name}"
+        galleries = json.loads((logs / "pictures.bin").read_bytes().split(b"\n", 1)[0])["galleries"]
+        self.assertEqual([gallery["id"] for gallery in galleries], ["pictures", "unlike"])
+        self.assertEqual(len(galleries[1]["images"]), 24)
+        self.assertIn('id="unlike"', (logs / "report.html").read_text())
         page = self.folder / "evaluation"
         self.assertEqual(kiln("evaluate", "--trained-model-path", self.model, "--data-path", self.images / "val",
                               "--output-path", page).returncode, 0)

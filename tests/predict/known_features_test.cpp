@@ -28,7 +28,7 @@ class KnownFeatures : public testing::Test {
     at::manual_seed(4);
     sets_ = {random_features(2, 20, kWidth), random_features(2, 60, kWidth)};
     model_.state = {{"weight", DType::kFloat32, {100'000}, std::string(400'000, 'w')}};
-    model_.features = features_file(sets_, model_.state);
+    model_.features = features_file(known_likeness(sets_, model_.state), model_.state);
   }
 
   FeatureSets sets_;
@@ -48,7 +48,7 @@ TEST_F(KnownFeatures, AreReadAsTheyWereFitted) {
 TEST_F(KnownFeatures, TakeATenthOfTheWeightsAtMost) {
   EXPECT_LE(model_.features->size(), 40'000U + 2'000);
   model_.state.front().bytes.resize(1000);
-  EXPECT_THROW(features_file(sets_, model_.state), Error);
+  EXPECT_THROW(known_likeness(sets_, model_.state), Error);
 }
 
 TEST_F(KnownFeatures, OfOtherWeightsOrAnotherWidthAreRefused) {

@@ -69,9 +69,12 @@ std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count) {
   return chosen;
 }
 
-std::string features_file(const FeatureSets& features, const StateDict& weights) {
+Likeness known_likeness(const FeatureSets& features, const StateDict& weights) {
   const std::size_t most = std::min(kMostBytes, bytes_of(weights) / kShareOfWeights);
-  const Likeness likeness = fit_likeness(features, static_cast<std::int64_t>(most));
+  return fit_likeness(features, static_cast<std::int64_t>(most));
+}
+
+std::string features_file(const Likeness& likeness, const StateDict& weights) {
   std::vector<NamedTensor> tensors = {
       {kReferences, likeness.references.to(at::kHalf)},
       {kHeldOut, likeness.held_out},

@@ -30,9 +30,12 @@ std::vector<std::uint32_t> some_of_each_class(const SampleTable& samples, std::s
 // `count` of the images 0 to size - 1, evenly.
 std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count);
 
-// The contents of the file, of at most 4 MB and a tenth of the weights' size. Throws Error
-// kFailedToCompleteOperation with the end of a sentence if these features allow no likeness.
-std::string features_file(const FeatureSets& features, const StateDict& weights);
+// Fitted so that the file has at most 4 MB and a tenth of the weights' size. Throws as
+// fit_likeness().
+Likeness known_likeness(const FeatureSets& features, const StateDict& weights);
+
+// The contents of the file.
+std::string features_file(const Likeness& likeness, const StateDict& weights);
 
 // Of a model directory that has the file, and still holds its contents and its weights. `where` is the file's path.
 // Throws Error kInvalidModelDirectory for anything but what features_file() writes for these

@@ -293,7 +293,8 @@ void add_to_model(const EmbedConfig& config, PredictionJob& job) {
       known_features(job, predictions, some_of(valid, evenly(size, num_valid)),
                      &SeenImages::was_chosen_on)};
   const ModelDirectory directory = read_model_directory(config.into);
-  folder->replace({{std::string(kFeaturesFile), features_file(features, directory.state)}});
+  folder->replace({{std::string(kFeaturesFile),
+                    features_file(known_likeness(features, directory.state), directory.state)}});
   job.log.info("Wrote " + quoted_path(folder->path() / kFeaturesFile) + ".");
 }
 
