@@ -478,10 +478,11 @@ struct HelpRequest {
 struct VersionRequest {};
 
 // tools/commands.h has a run() for each.
-using Command = std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig,
-                             EmbedConfig, ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
-                             SplitImagesConfig, TransformInitConfig, TransformApplyConfig,
-                             PackConfig, DemoDataConfig, InspectConfig, DescribeConfig,
-                             ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
+using Command =
+    std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig, EmbedConfig,
+                 ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
+                 SplitImagesConfig, TransformInitConfig, TransformApplyConfig, PackConfig,
+                 DemoDataConfig, InspectConfig, DescribeConfig, ReportConfig, CompareConfig,
+                 HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -163,11 +163,11 @@ double Predictor::least_alike(const std::optional<double>& asked) const {
                     std::string(kFeaturesFile) + "). `kiln embed --into` adds them.");
   const std::int64_t count = likeness->held_out.size(0);
   if (*asked * static_cast<double>(count + 1) <= 1)
-    throw Error(ErrorCode::kUserError,
-                option + formatted("the model knows %lld held-out images, so no image is less "
-                                   "alike than %.3g%%. Use a higher value.",
-                                   static_cast<long long>(count),
-                                   100 / static_cast<double>(count + 1)));
+    throw Error(
+        ErrorCode::kUserError,
+        option + formatted("the model knows %lld held-out images, so no image is less "
+                           "alike than %.3g%%. Use a higher value.",
+                           static_cast<long long>(count), 100 / static_cast<double>(count + 1)));
   return *asked;
 }
 

@@ -64,7 +64,7 @@ struct Predictor {
   std::unique_ptr<ImageModel> network;  // fused, but plain outside of InferenceMode
   std::unique_ptr<const AnswerRule> rule;
   std::optional<Likeness> likeness;  // by its features.safetensors
-  std::vector<std::string> notes;  // sentences for warnings
+  std::vector<std::string> notes;    // sentences for warnings
 
   // D of the features, [N, D].
   std::int64_t num_features() const { return network->head().front().tensor.size(1); }

@@ -51,8 +51,7 @@ ChosenImages chosen_images(Run& run) {
 std::vector<std::uint32_t> part_of_rank(const std::vector<std::uint32_t>& images,
                                         const Shard& shard) {
   std::vector<std::uint32_t> mine;
-  for (const std::uint32_t i :
-       validation_indices(static_cast<std::uint32_t>(images.size()), shard))
+  for (const std::uint32_t i : validation_indices(static_cast<std::uint32_t>(images.size()), shard))
     mine.push_back(images[i]);
   return mine;
 }
@@ -72,9 +71,8 @@ std::vector<std::uint32_t> training_images(const Run& run, std::int64_t count) {
 std::vector<std::uint32_t> validation_images(const Run& run, std::int64_t count) {
   const auto all = static_cast<std::int64_t>(run.num_valid_images());
   const auto size = static_cast<std::int64_t>(run.sources.valid.samples.size());
-  return part_of_rank(
-      evenly(static_cast<std::uint32_t>(size), (size * count + all - 1) / all),
-      run.plan.division.valid);
+  return part_of_rank(evenly(static_cast<std::uint32_t>(size), (size * count + all - 1) / all),
+                      run.plan.division.valid);
 }
 
 LabeledFeatures pass_over(Run& run, Dataset& set, std::vector<std::uint32_t> images) {
@@ -85,7 +83,8 @@ LabeledFeatures pass_over(Run& run, Dataset& set, std::vector<std::uint32_t> ima
                           batch_size, run.plan.pixels.normalization);
   uploader.expect(count / batch_size);
   FeaturePass pass(*run.state->model, loader, uploader, run.plan.recipe.precision, count);
-  while (stop_signal() == 0 && pass.step()) run.world.at("batch " + std::to_string(pass.steps_done()));
+  while (stop_signal() == 0 && pass.step())
+    run.world.at("batch " + std::to_string(pass.steps_done()));
   return pass.take();
 }
 

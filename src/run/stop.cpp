@@ -45,8 +45,8 @@ double closing_seconds(double limit, long long bytes) {
 Stop::Stop(const StopRule& rule, World& world, const RunClock& clock, TrainState& state,
            Log& console, RunLogger& log)
     : rule_(rule), world_(world), clock_(clock), state_(state), console_(console), log_(log) {
-  closing_s_ = rule.features_s + closing_seconds(rule.time_limit_s,
-                                                 bytes_at_the_end(state, rule.writes_checkpoints));
+  closing_s_ = rule.features_s +
+               closing_seconds(rule.time_limit_s, bytes_at_the_end(state, rule.writes_checkpoints));
   std::optional<TimePlan>& time = state.progress.time_plan;
   if (time) record_found();  // of an earlier process
   if (has_time_limit() && !time) time.emplace();

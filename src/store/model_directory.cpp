@@ -135,9 +135,8 @@ ModelDirectory read_files(const fs::path& folder) {
   read_if_there(kSeenImagesFile, [&](const fs::path& path) {
     directory.seen_images = parse_seen_images(read_part(path, kMaxSeenImages), path.string());
   });
-  read_if_there(kFeaturesFile, [&](const fs::path& path) {
-    directory.features = read_part(path, kMaxFeatures);
-  });
+  read_if_there(kFeaturesFile,
+                [&](const fs::path& path) { directory.features = read_part(path, kMaxFeatures); });
   return directory;
 }
 

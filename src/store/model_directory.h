@@ -129,7 +129,8 @@ struct TrainedModel {
   std::string features = {};                             // empty: no file
 };
 // model_spec.yaml, model, index_to_label.csv, model.safetensors, preprocessing.json,
-// calibration.json, seen_images.bin, features.safetensors, _schema.json, _samples.json, training.json, _meta.yaml.
+// calibration.json, seen_images.bin, features.safetensors, _schema.json, _samples.json,
+// training.json, _meta.yaml.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
 // `0,airplane` with a header line `,label`; quoted only if necessary.

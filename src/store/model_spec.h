@@ -28,9 +28,9 @@ inline constexpr std::string_view kFeaturesFile = "features.safetensors";
 
 // Written by this program, besides `_meta.yaml`.
 inline constexpr std::array<std::string_view, 11> kOwnFiles{
-    kSpecFile,        kModelFile,      kSafetensorsFile, kLabelMapFile,  kPreprocessingFile,
-    kCalibrationFile, kSeenImagesFile, kFeaturesFile,    "_schema.json", "_samples.json",
-    "training.json"};
+    kSpecFile,          kModelFile,       kSafetensorsFile, kLabelMapFile,
+    kPreprocessingFile, kCalibrationFile, kSeenImagesFile,  kFeaturesFile,
+    "_schema.json",     "_samples.json",  "training.json"};
 // Also written by the designer's program.
 inline constexpr std::array<std::string_view, 2> kDesignerFiles{"conda_env.yaml", "score.py"};
 

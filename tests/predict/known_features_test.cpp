@@ -73,11 +73,13 @@ TEST(SomeImages, AreSpreadEvenly) {
 
 TEST(SomeImages, OfEachClassAreAtMostSoMany) {
   SampleTable samples;
-  for (int i = 0; i < 100; ++i) samples.push_back({.file_name = std::to_string(i), .label = i % 10 == 0 ? 1 : 0});
+  for (int i = 0; i < 100; ++i)
+    samples.push_back({.file_name = std::to_string(i), .label = i % 10 == 0 ? 1 : 0});
   const std::vector<std::uint32_t> chosen = some_of_each_class(samples, 2, 20, 5);
   EXPECT_EQ(chosen.size(), 30U);
   EXPECT_EQ(std::set(chosen.begin(), chosen.end()).size(), 30U);
-  EXPECT_EQ(std::ranges::count_if(chosen, [&](std::uint32_t i) { return samples.label(i) == 1; }), 10);
+  EXPECT_EQ(std::ranges::count_if(chosen, [&](std::uint32_t i) { return samples.label(i) == 1; }),
+            10);
   EXPECT_EQ(chosen, some_of_each_class(samples, 2, 20, 5));
   EXPECT_NE(chosen, some_of_each_class(samples, 2, 20, 6));
 }

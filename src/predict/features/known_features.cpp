@@ -38,12 +38,11 @@ std::size_t bytes_of(const StateDict& tensors) {
 // Throws FormatFault for tensors that do not belong together, or to features of this width.
 void require_fit(const Likeness& known, std::int64_t num_features) {
   const at::Tensor& held_out = known.held_out;
-  const bool fits =
-      (known.axes.defined() ? known.axes.size(0) == num_features &&
-                                  known.axes.size(1) == known.references.size(1)
-                            : known.references.size(1) == num_features) &&
-      known.references.size(0) >= kNearest && held_out.size(0) >= kFewestHeldOut &&
-      (held_out.diff() >= 0).all().item<bool>();
+  const bool fits = (known.axes.defined() ? known.axes.size(0) == num_features &&
+                                                known.axes.size(1) == known.references.size(1)
+                                          : known.references.size(1) == num_features) &&
+                    known.references.size(0) >= kNearest && held_out.size(0) >= kFewestHeldOut &&
+                    (held_out.diff() >= 0).all().item<bool>();
   if (!fits) throw FormatFault("its tensors do not fit each other or the model");
 }
 
@@ -107,8 +106,8 @@ Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
   } catch (const FormatFault& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,
                 "'" + where + "' is not usable: " + fault.what() +
-                    ". Copy the complete model directory again, delete this file, or make it anew "
-                    "with `kiln embed --into`.");
+                    ". Delete this file and make it anew with `kiln embed --into`, or copy the "
+                    "complete model directory again.");
   }
 }
 

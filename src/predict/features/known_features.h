@@ -37,9 +37,9 @@ Likeness known_likeness(const FeatureSets& features, const StateDict& weights);
 // The contents of the file.
 std::string features_file(const Likeness& likeness, const StateDict& weights);
 
-// Of a model directory that has the file, and still holds its contents and its weights. `where` is the file's path.
-// Throws Error kInvalidModelDirectory for anything but what features_file() writes for these
-// weights.
+// Of a model directory that has the file, and still holds its contents and its weights. `where` is
+// the file's path. Throws Error kInvalidModelDirectory for anything but what features_file() writes
+// for these weights.
 Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
                        const std::string& where);
 

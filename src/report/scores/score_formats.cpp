@@ -138,15 +138,6 @@ class ReadableLines : public ScoreEncoder {
   }
 };
 
-std::unique_ptr<ParquetFile> create_parquet(
-    const std::vector<ParquetColumn>& columns,
-    const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink) {
-  return parquet_module(
-             "Parquet files need pip's extra kiln-trainer[parquet], or Kiln installed again. Or "
-             "use an output that ends in .csv or .jsonl.")
-      .create(columns, metadata, std::move(sink));
-}
-
 // Writes one text or float64 column for each of score_columns(), with null where a row has no
 // value. Escapes names and paths that are not valid UTF-8.
 class ParquetEncoder : public ScoreEncoder {
@@ -160,13 +151,7 @@ class ParquetEncoder : public ScoreEncoder {
   std::string begin() override { return taken(); }
 
   std::string row(const Score& score) override {
-    std::vector<ParquetValue> values;
-    for (const ScoreCell& cell : cells_of(columns_, score)) {
-      ParquetValue& value = values.emplace_back();
-      if (const auto* text = std::get_if<std::string>(&cell)) value = as_utf8(*text);
-      if (const auto* number = std::get_if<float>(&cell)) value = static_cast<double>(*number);
-    }
-    file_->add(values);
+    file_->add(parquet_values(cells_of(columns_, score)));
     return taken();
   }
 
@@ -200,6 +185,25 @@ std::string label_text(const std::vector<std::string>& labels, const Score& scor
   for (const int id : *score.labels) names.push_back(labels[static_cast<std::size_t>(id)]);
   std::ranges::sort(names);
   return joined(names, std::string(1, kLabelSeparator));
+}
+
+std::unique_ptr<ParquetFile> create_parquet(
+    const std::vector<ParquetColumn>& columns,
+    const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink) {
+  return parquet_module(
+             "Parquet files need pip's extra kiln-trainer[parquet], or Kiln installed again. Or "
+             "use an output that ends in .csv or .jsonl.")
+      .create(columns, metadata, std::move(sink));
+}
+
+std::vector<ParquetValue> parquet_values(const std::vector<ScoreCell>& cells) {
+  std::vector<ParquetValue> values;
+  for (const ScoreCell& cell : cells) {
+    ParquetValue& value = values.emplace_back();
+    if (const auto* text = std::get_if<std::string>(&cell)) value = as_utf8(*text);
+    if (const auto* number = std::get_if<float>(&cell)) value = static_cast<double>(*number);
+  }
+  return values;
 }
 
 std::string csv_line(const std::vector<ScoreCell>& cells) {

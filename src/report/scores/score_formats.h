@@ -61,6 +61,13 @@ using ScoreCell = std::variant<std::monostate, std::string, float>;
 // parses to the same float.
 std::string csv_line(const std::vector<ScoreCell>& cells);
 
+// The same as values of a Parquet file, whose texts are UTF-8.
+std::vector<ParquetValue> parquet_values(const std::vector<ScoreCell>& cells);
+// Throws Error kUserError where the module for Parquet is missing.
+std::unique_ptr<ParquetFile> create_parquet(
+    const std::vector<ParquetColumn>& columns,
+    const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink);
+
 // Encodes a file row by row, so that it need not be in memory.
 class ScoreEncoder {
  public:

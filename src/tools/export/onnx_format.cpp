@@ -95,10 +95,10 @@ void add_probabilities(OnnxGraph& graph, const ExportedModel& exported, const st
 // Likeness::alike() of features.
 void add_alike(OnnxGraph& graph, const ExportedModel& exported, const std::string& features) {
   if (!exported.model.likeness)
-    throw Error(ErrorCode::kUserError,
-                "--trained-model-path " + quoted_path(exported.config.trained_model_path) +
-                    " has no " + std::string(kFeaturesFile) +
-                    ", which --alike needs: `kiln embed --into` adds it.");
+    throw Error(ErrorCode::kUserError, "--trained-model-path " +
+                                           quoted_path(exported.config.trained_model_path) +
+                                           " has no " + std::string(kFeaturesFile) +
+                                           ", which --alike needs: `kiln embed --into` adds it.");
   const Likeness& known = *exported.model.likeness;
   const std::string length = graph.add("ReduceL2", {features, graph.integers({1})});
   std::string row = graph.add("Div", {features, graph.add("Max", {length, graph.number(1e-12F)})});
@@ -111,9 +111,9 @@ void add_alike(OnnxGraph& graph, const ExportedModel& exported, const std::strin
   const std::string distance = graph.add("Sub", {graph.number(1), fifth});
   const std::string is_farther =
       graph.add("GreaterOrEqual", {graph.weights(known.held_out), distance});
-  const std::string number = graph.add(
-      "ReduceSum", {graph.cast(is_farther, OnnxType::kFloat), graph.integers({1})},
-      {{"keepdims", std::int64_t{0}}});
+  const std::string number =
+      graph.add("ReduceSum", {graph.cast(is_farther, OnnxType::kFloat), graph.integers({1})},
+                {{"keepdims", std::int64_t{0}}});
   const auto all = static_cast<float>(known.held_out.size(0) + 1);
   graph.add("Div", {graph.add("Add", {number, graph.number(1)}), graph.number(all)}, {}, "alike");
 }

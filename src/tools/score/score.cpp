@@ -203,13 +203,13 @@ ScoreColumns columns_of(const ScoreConfig& config, const Predictor& model, bool 
   const auto most = static_cast<int>(labels.size());
   const bool prints = config.output_path.empty();
   const int usual = prints ? (config.all_classes ? most : kPrintedClasses) : 1;
-  return model.rule->fitted({.labels = labels,
-                             .top_k = std::min(most, config.top_k > 0 ? config.top_k : usual),
-                             .all_classes = config.all_classes,
-                             .true_labels = has_true_labels,
-                             .guesses = config.min_confidence || config.answer_at ||
-                                        config.refuse_unlike,
-                             .alike = model.likeness.has_value()});
+  return model.rule->fitted(
+      {.labels = labels,
+       .top_k = std::min(most, config.top_k > 0 ? config.top_k : usual),
+       .all_classes = config.all_classes,
+       .true_labels = has_true_labels,
+       .guesses = config.min_confidence || config.answer_at || config.refuse_unlike,
+       .alike = model.likeness.has_value()});
 }
 
 // Turns predictions into rows, batch by batch in the order of the images. Use from one thread.

@@ -73,12 +73,12 @@ TransformSpec pixels_for(const Predictor& predictor, const fs::path& folder) {
 }
 
 ScoreColumns columns_for(const Predictor& predictor, const ServeConfig& config) {
-  return predictor.rule->fitted({.labels = predictor.directory.labels,
-                                 .top_k = 1,
-                                 .all_classes = true,
-                                 .guesses = config.min_confidence || config.answer_at ||
-                                            config.refuse_unlike,
-                                 .alike = predictor.likeness.has_value()});
+  return predictor.rule->fitted(
+      {.labels = predictor.directory.labels,
+       .top_k = 1,
+       .all_classes = true,
+       .guesses = config.min_confidence || config.answer_at || config.refuse_unlike,
+       .alike = predictor.likeness.has_value()});
 }
 
 }  // namespace
