@@ -323,7 +323,8 @@ struct ServeConfig {
   std::string trained_model_path;  // empty: where the platforms put one, or `model`
   std::optional<std::string> host;
   std::optional<int> port;
-  std::string key_file;  // empty: no key is needed
+  std::string unix_socket;  // instead of both; empty: none
+  std::string key_file;     // empty: no key is needed
   // As in ScoreConfig.
   std::optional<double> min_confidence, answer_at;
   int max_body_mib = 0;  // 0: auto
