@@ -42,7 +42,7 @@ class ShortcutsTest(FlowTest):
 
     def found(self, data, *options):
         shutil.rmtree(self.folder / "audit", ignore_errors=True)
-        result = kiln("audit", "--data-path", data, "--trained-model-path", self.trained, "--output-path",
+        result = kiln("audit", "--data-path", data, "--trained-model-path", self.trained_model, "--output-path",
                       self.folder / "audit", "--device", "cpu", *options)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         shortcuts = json.loads((self.folder / "audit/audit.json").read_text())["shortcuts"]
