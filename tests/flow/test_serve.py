@@ -237,7 +237,7 @@ class ServeTest(FlowTest):
             head, _, body = Server.rest(client).partition(b"\r\n\r\n")
         self.assertTrue(head.startswith(b"HTTP/1.1 200"), head)
         self.assertIn("label", json.loads(body))
-        self.assert_refused(self.run_serve("--unix-socket", place), 1, "--unix-socket", str(place))
+        self.assert_refused(kiln("serve", self.trained_model, "--unix-socket", place), 1, "--unix-socket", str(place))
         server.stdin.close()
         self.assertEqual(server.wait(timeout=20), 0)
         self.assertFalse(place.exists())
