@@ -172,6 +172,8 @@ void check_score(Given& given, ScoreConfig& config) {
     given.refuse("answer-at", "and --min-confidence both set the threshold: give one.");
   if (config.answer_at && config.raw)
     given.refuse("answer-at", "uses the calibrated confidence: leave --raw out.");
+  if (config.json && !config.output_path.empty())
+    given.refuse("json", "prints the rows: leave --output-path out, or give it a name in .jsonl.");
   if (!given.mentions("data-path") && !given.has("files-from"))
     given.refuse("data-path",
                  "PATH is missing: give the images to score, or a list of them with --files-from.");
@@ -355,6 +357,7 @@ CommandInfo audit_command() {
            "all."),
        opt(&Config::no_pictures, "no-pictures", on_off(), kAnswers,
            "Leave the pictures of images out of the page."),
+       json_row<Config>(kAnswers),
        seed_row<Config>(kAnswers, "Seed for the folds."),
        within(&Config::prediction, prediction_rows()),
        within(&Config::prediction, within(&PredictionConfig::records, task_rows()))},
@@ -409,6 +412,7 @@ CommandInfo evaluate_command() {
            "Leave the pictures of images out of the pages and of TensorBoard."),
        opt(&Config::mlflow_pictures, "mlflow-pictures", on_off(), kPaths,
            "Send the page to MLflow with its pictures of images."),
+       json_row<Config>(kPaths),
        opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), {kAnswers, kParameter},
            "k of the top-k accuracy: an image is correct if its class is among this many most "
            "probable ones; at most all."),
@@ -461,6 +465,8 @@ CommandInfo score_command() {
            "readable lines."),
        opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
            "Write the probability of every class, one column each."),
+       opt(&Config::json, "json", flag(), kAnswers,
+           "Print the rows as JSON, one object a line, instead of lines for people."),
        opt(&Config::raw, "raw", on_off(), kAnswers,
            "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
            "temperature fitted on the validation images. The labels stay the same, unless "

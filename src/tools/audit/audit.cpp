@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -410,7 +411,9 @@ int run(const AuditConfig& config, Process& process) {
   survive_broken_pipes();
   Audit audit(config, log);
   audit.log_start();
-  log_end(config, audit.write_findings(), log);
+  const AuditRecord& record = audit.write_findings();
+  log_end(config, record, log);
+  if (config.json) std::fputs(audit_json(record).c_str(), stdout);
   return 0;
 }
 

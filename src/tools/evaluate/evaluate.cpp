@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <regex>
 #include <string>
@@ -483,6 +484,7 @@ int run(const EvaluateConfig& config, Process& process) {
   log.info("");
   log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'" +
            (job.explanations ? " and '" + config.explain + "'." : "."));
+  if (config.json) std::fputs(evaluation_json(record).c_str(), stdout);
   return 0;
 }
 
