@@ -99,6 +99,12 @@ Rows<PredictionConfig> prediction_rows() {
       within(&Config::records, list_set_rows())};
 }
 
+MetricFloor metric_floor(const Option& option, const std::string& text, const std::string& where) {
+  const std::size_t sign = std::min(text.find('='), text.size());
+  const std::string value = text.substr(std::min(sign + 1, text.size()));
+  return {choice_value(option, text.substr(0, sign), where), share_value(option, value, where)};
+}
+
 // A whole number from 1 to 999999; 0 for any other text.
 int part_number(const std::string& text) {
   const bool is_number = text.find_first_not_of("0123456789") == text.npos;
@@ -185,6 +191,12 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
   if (config.no_pictures && !config.explain.empty())
     given.refuse("no-pictures", "leaves out what --explain draws: choose one of them.");
+}
+
+void imply_export(Given& given, const ExportConfig& config) {
+  given.imply("output-path", config.format == "onnx"          ? "model.onnx"
+                             : config.format == "torchvision" ? "model.pth"
+                                                              : "model.mlflow");
 }
 
 void check_export(Given& given, ExportConfig& config) {
@@ -368,12 +380,14 @@ CommandInfo export_command() {
   using Config = ExportConfig;
   return command<ExportConfig>(
       "export", "Write a trained model for other programs: as ONNX, for torchvision or for MLflow.",
-      "--output-path FILE [options]",
-      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kPaths,
+      "[MODEL] [options]",
+      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"),
+           {kPaths, kPositional},
            "ModelDirectory of a trained model, as written by `kiln train`.")
            .otherwise("model"),
-       opt(&Config::output_path, "output-path", path("PATH"), {kPaths, kRequired},
-           "The new file or folder; nothing may be there."),
+       opt(&Config::output_path, "output-path", path("PATH"), kPaths,
+           "The new file or folder; nothing may be there. Default: model.onnx, model.pth or the "
+           "folder model.mlflow, as --format says."),
        opt(&Config::format, "format", one_of({"onnx", "torchvision", "mlflow"}), kModel,
            "onnx: a file with the preparation of images, the network and the calibration. "
            "torchvision: a state dict of torchvision's network. mlflow: a folder with a "
@@ -384,7 +398,7 @@ CommandInfo export_command() {
        opt(&Config::half, "half", on_off(), kModel,
            "Store the weights of the ONNX model as float16, in half the bytes; it computes in "
            "float32.")},
-      check_export);
+      check_export, {imply_export});
 }
 
 CommandInfo evaluate_command() {
@@ -413,6 +427,14 @@ CommandInfo evaluate_command() {
        opt(&Config::mlflow_pictures, "mlflow-pictures", on_off(), kPaths,
            "Send the page to MLflow with its pictures of images."),
        json_row<Config>(kPaths),
+       opt(&Config::at_least, "at-least",
+           Reader<MetricFloor>{{.value_name = "METRIC=P|P%",
+                                .choices = {"top1", "top_k", "macro_recall", "macro_f1",
+                                            "mean_average_precision", "micro_f1"}},
+                               metric_floor},
+           kAnswers,
+           "Exit with 4 if a model's metric is lower, after all is written; top1=0.9, for example, "
+           "or macro_recall=80%. May be repeated."),
        opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), {kAnswers, kParameter},
            "k of the top-k accuracy: an image is correct if its class is among this many most "
            "probable ones; at most all."),

@@ -338,12 +338,20 @@ struct ServeConfig {
   PredictionConfig prediction;
 };
 
+// What a metric of evaluation.json must reach.
+struct MetricFloor {
+  std::string metric;
+  double least = 0;
+  bool operator==(const MetricFloor&) const = default;
+};
+
 struct EvaluateConfig {
   std::vector<std::string> trained_model_paths;
   std::string data_path, output_path;
   std::string explain;  // folder for heat maps; empty: none
   bool no_pictures = false, mlflow_pictures = false;
   bool json = false;
+  std::vector<MetricFloor> at_least;
   int top_k = 5;
   PredictionConfig prediction;
   Settings settings;
