@@ -30,7 +30,6 @@ def metadata(version):
 Name: {DISTRIBUTION}
 Version: {version}
 Summary: Kiln trains image classifiers: `kiln train photos`, or `import kiln_trainer`
-Project-URL: Documentation, https://pypi.org/project/{DISTRIBUTION}/
 License: Apache-2.0
 Requires-Python: >=3.10
 Requires-Dist: torch=={pinned("torch")}.*
