@@ -369,8 +369,7 @@ CommandInfo audit_command() {
            "all."),
        opt(&Config::no_pictures, "no-pictures", on_off(), kAnswers,
            "Leave the pictures of images out of the page."),
-       json_row<Config>(kAnswers),
-       seed_row<Config>(kAnswers, "Seed for the folds."),
+       json_row<Config>(kAnswers), seed_row<Config>(kAnswers, "Seed for the folds."),
        within(&Config::prediction, prediction_rows()),
        within(&Config::prediction, within(&PredictionConfig::records, task_rows()))},
       check_audit, {imply_backbone});
@@ -382,8 +381,7 @@ CommandInfo export_command() {
       "export", "Write a trained model for other programs: as ONNX, for torchvision or for MLflow.",
       "[MODEL] [options]",
       {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"),
-           {kPaths, kPositional},
-           "ModelDirectory of a trained model, as written by `kiln train`.")
+           {kPaths, kPositional}, "ModelDirectory of a trained model, as written by `kiln train`.")
            .otherwise("model"),
        opt(&Config::output_path, "output-path", path("PATH"), kPaths,
            "The new file or folder; nothing may be there. Default: model.onnx, model.pth or the "

@@ -374,7 +374,8 @@ template <typename Config>
 Row<Config> json_row(const Under& under, const std::string& help = "") {
   return opt(&Config::json, "json", flag(), under,
              "Print the result as a JSON object on standard output, and messages on standard "
-             "error." + help);
+             "error." +
+                 help);
 }
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);
