@@ -97,6 +97,11 @@ install_mlflow() {
   unpack wheels-mlflow.txt "$deps/mlflow"
 }
 
+install_notebook() {
+  rm -rf "$deps/notebook"
+  unpack wheels-notebook.txt "$deps/notebook"
+}
+
 install_onnx() {
   rm -rf "$deps/onnx"
   unpack wheels-onnx.txt "$deps/onnx"
@@ -130,5 +135,6 @@ if [ "${1:-}" != --no-tests ]; then
     echo "The platforms' clients: could not be installed ($log), so tests/platforms will be skipped"
   step "Clients of servers" "$deps/serving.stamp" wheels-serving.txt -- install_serving
   step "MLflow for its test" "$deps/mlflow.stamp" wheels-mlflow.txt -- install_mlflow
+  step "A kernel of Jupyter for its test" "$deps/notebook.stamp" wheels-notebook.txt -- install_notebook
   step "ONNX Runtime for its test" "$deps/onnx.stamp" wheels-onnx.txt -- install_onnx
 fi

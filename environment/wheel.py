@@ -3,7 +3,7 @@
 
     wheel.py BUNDLE OUT VERSION GLIBC      GLIBC: the oldest that its files run with, such as 2.34
 
-The wheel has the program as a script, everything else in the folder `kiln_trainer`, where the program finds it, and takes
+The wheel has the program as a script, everything else in the package `kiln_trainer`, where the program finds it, and takes
 LibTorch from the wheel `torch` and Parquet from `pyarrow`. SOURCE_DATE_EPOCH is the time of its files."""
 import base64
 import hashlib
@@ -17,6 +17,7 @@ import zipfile
 DISTRIBUTION = "kiln-trainer"  # `kiln` is taken
 PACKAGE = "kiln_trainer"  # src/base/platform/installation.cpp looks there
 LISTS = pathlib.Path(__file__).parent
+MODULE = LISTS.parent / "python" / PACKAGE
 
 
 def pinned(name):
@@ -28,7 +29,7 @@ def metadata(version):
     return f"""Metadata-Version: 2.1
 Name: {DISTRIBUTION}
 Version: {version}
-Summary: Trains image classifiers: one program, no Python code
+Summary: Kiln trains image classifiers: `kiln train photos`, or `import kiln_trainer`
 License: Apache-2.0
 Requires-Python: >=3.10
 Requires-Dist: torch=={pinned("torch")}.*
@@ -40,7 +41,12 @@ Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
 Description-Content-Type: text/markdown
 
 `kiln train photos` trains an image classifier on the CPU or on GPUs; `kiln score photo.jpg` uses it. The program is C++ and
-uses the libraries of the `torch` package; `{DISTRIBUTION}[parquet]` also writes Parquet files.
+uses the libraries of the `torch` package; `{DISTRIBUTION}[parquet]` also writes Parquet files. From Python:
+
+    import kiln_trainer as kiln
+
+    run = kiln.train("photos", run_path="runs/a")
+    print(run.model.predict(["photo.jpg"])[0].label)
 """
 
 
@@ -54,6 +60,9 @@ def content(bundle, name):
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
                 yield f"{place}/{file.relative_to(path if path.is_dir() else bundle)}", file
+    for file in sorted(MODULE.glob("*.py*")):
+        if file.is_file():
+            yield f"{PACKAGE}/{file.name}", file
 
 
 def main():

@@ -111,7 +111,8 @@ CommandInfo compare_command() {
       {opt(&CompareConfig::log_paths, "log-path", path("RUN"), {kPaths, kPositional, kRequired},
            "The --log-path of a run, repeated for each run; the flag name may be omitted."),
        opt(&CompareConfig::output_path, "output-path", path("FILE"), kPaths,
-           "Output file for the HTML page.")},
+           "Output file for the HTML page."),
+       json_row<CompareConfig>(kPaths)},
       check_compare);
 }
 

@@ -99,6 +99,12 @@ Rows<PredictionConfig> prediction_rows() {
       within(&Config::records, list_set_rows())};
 }
 
+MetricFloor metric_floor(const Option& option, const std::string& text, const std::string& where) {
+  const std::size_t sign = std::min(text.find('='), text.size());
+  const std::string value = text.substr(std::min(sign + 1, text.size()));
+  return {choice_value(option, text.substr(0, sign), where), share_value(option, value, where)};
+}
+
 // A whole number from 1 to 999999; 0 for any other text.
 int part_number(const std::string& text) {
   const bool is_number = text.find_first_not_of("0123456789") == text.npos;
@@ -172,6 +178,8 @@ void check_score(Given& given, ScoreConfig& config) {
     given.refuse("answer-at", "and --min-confidence both set the threshold: give one.");
   if (config.answer_at && config.raw)
     given.refuse("answer-at", "uses the calibrated confidence: leave --raw out.");
+  if (config.json && !config.output_path.empty())
+    given.refuse("json", "prints the rows: leave --output-path out, or give it a name in .jsonl.");
   if (!given.mentions("data-path") && !given.has("files-from"))
     given.refuse("data-path",
                  "PATH is missing: give the images to score, or a list of them with --files-from.");
@@ -198,6 +206,12 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
   if (config.no_pictures && !config.explain.empty())
     given.refuse("no-pictures", "leaves out what --explain draws: choose one of them.");
+}
+
+void imply_export(Given& given, const ExportConfig& config) {
+  given.imply("output-path", config.format == "onnx"          ? "model.onnx"
+                             : config.format == "torchvision" ? "model.pth"
+                                                              : "model.mlflow");
 }
 
 void check_export(Given& given, ExportConfig& config) {
@@ -370,7 +384,7 @@ CommandInfo audit_command() {
            "all."),
        opt(&Config::no_pictures, "no-pictures", on_off(), kAnswers,
            "Leave the pictures of images out of the page."),
-       seed_row<Config>(kAnswers, "Seed for the folds."),
+       json_row<Config>(kAnswers), seed_row<Config>(kAnswers, "Seed for the folds."),
        within(&Config::prediction, prediction_rows()),
        within(&Config::prediction, within(&PredictionConfig::records, task_rows()))},
       check_audit, {imply_backbone});
@@ -380,12 +394,13 @@ CommandInfo export_command() {
   using Config = ExportConfig;
   return command<ExportConfig>(
       "export", "Write a trained model for other programs: as ONNX, for torchvision or for MLflow.",
-      "--output-path FILE [options]",
-      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kPaths,
-           "ModelDirectory of a trained model, as written by `kiln train`.")
+      "[MODEL] [options]",
+      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"),
+           {kPaths, kPositional}, "ModelDirectory of a trained model, as written by `kiln train`.")
            .otherwise("model"),
-       opt(&Config::output_path, "output-path", path("PATH"), {kPaths, kRequired},
-           "The new file or folder; nothing may be there."),
+       opt(&Config::output_path, "output-path", path("PATH"), kPaths,
+           "The new file or folder; nothing may be there. Default: model.onnx, model.pth or the "
+           "folder model.mlflow, as --format says."),
        opt(&Config::format, "format", one_of({"onnx", "torchvision", "mlflow"}), kModel,
            "onnx: a file with the preparation of images, the network and the calibration. "
            "torchvision: a state dict of torchvision's network. mlflow: a folder with a "
@@ -395,11 +410,16 @@ CommandInfo export_command() {
            "pixels: float32 [N, 3, height, width], resized, cropped and normalized."),
        opt(&Config::half, "half", on_off(), kModel,
            "Store the weights of the ONNX model as float16, in half the bytes; it computes in "
+<<<<<<< HEAD
            "float32."),
        opt(&Config::alike, "alike", on_off(), kModel,
            "Add a last output to the ONNX model: how like the training images an image is, as in "
            "the column alike of score.")},
       check_export);
+=======
+           "float32.")},
+      check_export, {imply_export});
+>>>>>>> shortcuts
 }
 
 CommandInfo evaluate_command() {
@@ -427,6 +447,15 @@ CommandInfo evaluate_command() {
            "Leave the pictures of images out of the pages and of TensorBoard."),
        opt(&Config::mlflow_pictures, "mlflow-pictures", on_off(), kPaths,
            "Send the page to MLflow with its pictures of images."),
+       json_row<Config>(kPaths),
+       opt(&Config::at_least, "at-least",
+           Reader<MetricFloor>{{.value_name = "METRIC=P|P%",
+                                .choices = {"top1", "top_k", "macro_recall", "macro_f1",
+                                            "mean_average_precision", "micro_f1"}},
+                               metric_floor},
+           kAnswers,
+           "Exit with 4 if a model's metric is lower, after all is written; top1=0.9, for example, "
+           "or macro_recall=80%. May be repeated."),
        opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), {kAnswers, kParameter},
            "k of the top-k accuracy: an image is correct if its class is among this many most "
            "probable ones; at most all."),
@@ -505,6 +534,8 @@ CommandInfo score_command() {
            "readable lines."),
        opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
            "Write the probability of every class, one column each."),
+       opt(&Config::json, "json", flag(), kAnswers,
+           "Print the rows as JSON, one object a line, instead of lines for people."),
        opt(&Config::raw, "raw", on_off(), kAnswers,
            "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
            "temperature fitted on the validation images. The labels stay the same, unless "

@@ -369,6 +369,14 @@ bool has_several(const Given& given);
 void refuse_unfit(Given& given, std::span<const UnfitOption> all,
                   const std::function<std::string(const UnfitOption&)>& clause);
 void check_task(Given& given, const TrainConfig& config);
+// --json, of commands whose result is files or lines for people. `help` ends its text.
+template <typename Config>
+Row<Config> json_row(const Under& under, const std::string& help = "") {
+  return opt(&Config::json, "json", flag(), under,
+             "Print the result as a JSON object on standard output, and messages on standard "
+             "error." +
+                 help);
+}
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);
 

@@ -236,6 +236,7 @@ struct TrainConfig {
   RanksConfig ranks;
   OutputConfig output;
   CheckpointConfig checkpoint;
+  bool json = false;         // the result on standard output, messages on standard error; so below
   std::string run_path;      // of which the paths of outputs follow; empty: none
   std::string options_file;  // --config, which has been read; empty: none
   Settings settings;         // that the rest is bound from
@@ -310,7 +311,8 @@ struct ScoreConfig {
   bool sorts_links = false;    // links to them
   int top_k = 0;               // 0: auto
   bool all_classes = false;
-  bool raw = false;  // no temperature
+  bool json = false;  // rows as JSON lines
+  bool raw = false;   // no temperature
   // At most one of the two is set: the confidence required for an answer, or the accuracy that
   // answers must have had on validation.
   std::optional<double> min_confidence, answer_at;
@@ -333,7 +335,8 @@ struct ServeConfig {
   std::string trained_model_path;  // empty: where the platforms put one, or `model`
   std::optional<std::string> host;
   std::optional<int> port;
-  std::string key_file;  // empty: no key is needed
+  std::string unix_socket;  // instead of both; empty: none
+  std::string key_file;     // empty: no key is needed
   // As in ScoreConfig.
   std::optional<double> min_confidence, answer_at, refuse_unlike;
   int max_body_mib = 0;  // 0: auto
@@ -345,11 +348,20 @@ struct ServeConfig {
   PredictionConfig prediction;
 };
 
+// What a metric of evaluation.json must reach.
+struct MetricFloor {
+  std::string metric;
+  double least = 0;
+  bool operator==(const MetricFloor&) const = default;
+};
+
 struct EvaluateConfig {
   std::vector<std::string> trained_model_paths;
   std::string data_path, output_path;
   std::string explain;  // folder for heat maps; empty: none
   bool no_pictures = false, mlflow_pictures = false;
+  bool json = false;
+  std::vector<MetricFloor> at_least;
   int top_k = 5;
   PredictionConfig prediction;
   Settings settings;
@@ -374,7 +386,7 @@ struct AuditConfig {
   std::string group_by;  // a regular expression; empty: none
   int folds = 5;
   int top = 200;  // pictures per list
-  bool no_pictures = false;
+  bool no_pictures = false, json = false;
   std::int64_t random_seed = 1;
   PredictionConfig prediction;
   Settings settings;
@@ -461,6 +473,7 @@ struct ReportConfig {
 struct CompareConfig {
   std::vector<std::string> log_paths;
   std::string output_path = "compare.html";
+  bool json = false;
 };
 
 struct DescribeConfig {

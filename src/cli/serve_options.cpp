@@ -23,6 +23,10 @@ Rows<ServeConfig> serve_rows() {
       opt(&Config::port, "port", from(0, 65535), kServer,
           "Port to listen on; 0: any free one, which the first lines tell. Default: "
           "AIP_HTTP_PORT or SAGEMAKER_BIND_TO_PORT, else 8080."),
+      opt(&Config::unix_socket, "unix-socket", path("PATH"), kServer,
+          "Listen on a socket in a folder instead, for programs of this user on this machine "
+          "alone; "
+          "at most 107 bytes. If standard input is a pipe, the server ends when that is closed."),
       opt(&Config::key_file, "key-file", path("FILE"), kServer,
           "Text file with a key that clients must send as Authorization: Bearer KEY. Health and "
           "the page need none."),
@@ -70,6 +74,13 @@ Rows<ServeConfig> serve_rows() {
 }
 
 void check_serve(Given& given, ServeConfig& config) {
+  constexpr std::size_t kMaxSocketPath = 107;  // of the system
+  if (config.unix_socket.size() > kMaxSocketPath)
+    given.refuse("unix-socket",
+                 formatted("has %zu bytes; the system allows %zu: give a shorter path, as in /tmp.",
+                           config.unix_socket.size(), kMaxSocketPath));
+  if (!config.unix_socket.empty() && (config.host || config.port))
+    given.refuse("unix-socket", "listens in a folder: leave --host and --port out.");
   if (config.answer_at && config.min_confidence)
     given.refuse("answer-at", "and --min-confidence both set the threshold: give one.");
   if (config.max_queue < config.prediction.batch_size)

@@ -384,6 +384,7 @@ Rows<TrainConfig> train_rows() {
           {kPaths, kFree, kForOneRun, kMayDiffer, kFirst},
           "Folder of this run, with its model, logs and checkpoints; the options for these three "
           "go before it. Commands that take a model or a log folder take a run's, too."),
+      json_row<TrainConfig>({kReporting, kFree, kForOneRun}),
       within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
       opt(&TrainConfig::options_file, "config", path("FILE"),
           {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},

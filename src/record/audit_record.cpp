@@ -86,6 +86,7 @@ std::string audit_json(const AuditRecord& record) {
       json["duplicates"][i]["other_set"] = set_name(record.copies[i].other);
     }
   }
+  json["shortcuts"] = record.has_several_labels ? Json() : as_json(record.shortcuts);
   json["flawed"] = as_json(record.flawed);
   json["faults"] = list_json(record.faults, fault_json);
   return json_text(json, 1) + "\n";

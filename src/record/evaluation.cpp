@@ -310,6 +310,13 @@ std::string evaluation_json(const EvaluationRecord& record) {
   return json_text(json, 1) + "\n";
 }
 
+std::optional<double> metric_of(const EvaluatedModel& model, const std::string& name) {
+  const Json metrics = metrics_json(model);
+  const auto found = metrics.find(name);
+  if (found == metrics.end() || !found->is_number()) return {};
+  return found->get<double>();
+}
+
 std::string evaluation_csv(const EvaluationRecord& record) {
   std::string csv;
   for (const EvaluatedModel& model : record.models) {

@@ -207,6 +207,8 @@ inline constexpr const char* kEvaluationFileName = "evaluation.json";
 // All results except pictures: {"data_path", "models": [{"path", "top1", "classes": […], …}],
 // "pairs": […], …}. Undefined values, such as the recall of a class without images, are null.
 std::string evaluation_json(const EvaluationRecord& record);
+// A metric by its name there; empty: it has none of that name, or the value is undefined.
+std::optional<double> metric_of(const EvaluatedModel& model, const std::string& name);
 // One row per model, ending with the columns that the designer's Evaluate Model has for more than
 // two classes: Overall_Accuracy, Micro_Precision, Macro_Precision, Micro_Recall, Macro_Recall. Of
 // several labels an image, the metrics are those of EvaluatedModel::details.

@@ -127,9 +127,11 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
 
 KILN_FIELDS(TaskWords, task, right, for_small_classes, train_images, valid_images)
 
+KILN_FIELDS(Shortcut, fact, is_alone, told, largest, images)
+
 KILN_FIELDS(DataRecord, words, train_path, valid_path, classes, train_counts, valid_counts,
             image_height, image_width, resize_short_side, augment, eval_height, eval_width,
-            eval_resize_short_side, fit, cut_away, normalization, mean, std)
+            eval_resize_short_side, fit, cut_away, shortcuts, normalization, mean, std)
 
 KILN_FIELDS(RunStart, time, options, versions, command, model, device, host, precision,
             precision_reason, plan, num_parameters, num_ranks, num_epochs, steps_per_epoch,
@@ -181,7 +183,7 @@ bool says_nothing(const T& member) {
   if constexpr (std::same_as<T, TaskVerdict>) return member.text.empty();
   if constexpr (std::same_as<T, std::vector<Figure>> || std::same_as<T, std::vector<ResultTable>> ||
                 std::same_as<T, std::vector<LabelCalibration>> ||
-                std::same_as<T, std::vector<ClassShare>>)
+                std::same_as<T, std::vector<ClassShare>> || std::same_as<T, std::vector<Shortcut>>)
     return member.empty();
   return false;
 }

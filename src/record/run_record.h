@@ -26,13 +26,22 @@ struct TaskWords {
   bool operator==(const TaskWords&) const = default;
 };
 
+// What tells labels without looking at what images show: predict/shortcuts.h.
+struct Shortcut {
+  std::string fact;      // "width"
+  bool is_alone = true;  // else `fact` has several, joined by ", "
+  // So many labels of `images` it tells, and always predicting the largest class would.
+  std::int64_t told = 0, largest = 0, images = 0;
+};
+
 struct DataRecord {
   TaskWords words = {};
   std::string train_path, valid_path;
   std::vector<std::string> classes;
   std::vector<long long> train_counts, valid_counts;  // by class; empty for a stream
   std::string fit = "crop";                           // fit_name(); of earlier versions, too
-  std::optional<double> cut_away;  // by a center crop from a typical image, as a share of it
+  std::optional<double> cut_away;        // by a center crop from a typical image, as a share of it
+  std::vector<Shortcut> shortcuts = {};  // in files of training images; one label an image
   int image_height = 0, image_width = 0;
   int resize_short_side = 0;                                        // 0: images are used as stored
   std::string augment;                                              // augment_name()

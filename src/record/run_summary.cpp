@@ -46,8 +46,7 @@ double independent_images(const RunRecord& run, const EpochRecord& epoch) {
          (run.details.out_of_fold.is_validation ? kImagesForOne : 1);
 }
 
-bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {
-  constexpr double kLevel = 0.025;
+bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing, double level) {
   const auto n = static_cast<double>(count), k = static_cast<double>(hits);
   if (count <= 0 || guessing >= 1 || k <= guessing * n) return false;
   if (guessing <= 0) return true;
@@ -59,7 +58,7 @@ bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {
     chance += term;
     term *= (n - i) / (i + 1) * guessing / (1 - guessing);
   }
-  return chance < kLevel;
+  return chance < level;
 }
 
 // "40 steps (2 min 3 s)"; empty if nothing was lost.
@@ -260,6 +259,28 @@ std::string percent(double share) {
 
 std::string cut_text(double share) {
   return "a center crop cuts away " + percent(share) + " of a typical image";
+}
+
+std::vector<Shortcut> telling(std::vector<Shortcut> shortcuts, double model_gain) {
+  std::erase_if(shortcuts, [&](const Shortcut& one) {
+    return !(share_of(one.told - one.largest, one.images) > model_gain / 2);
+  });
+  if (shortcuts.size() > 1 && !shortcuts.back().is_alone) shortcuts.pop_back();
+  return shortcuts;
+}
+
+std::string shortcuts_text(const std::vector<Shortcut>& shortcuts, double model) {
+  std::vector<std::string> told;
+  for (const Shortcut& one : shortcuts)
+    told.push_back(one.fact + (one.is_alone ? " alone tells " : " together tell ") +
+                   percent(share_of(one.told, one.images)));
+  const Shortcut& first = shortcuts.front();
+  return "Labels can be read without looking at what the images show: " + joined(told, ", ") +
+         " of " + grouped(first.images) +
+         " (always the largest class: " + percent(share_of(first.largest, first.images)) +
+         "; the model: " + percent(model) +
+         "). The model may have learned that, and fail on other images: give all classes images "
+         "that are alike in this.";
 }
 
 std::string utc_text(double unix_seconds) {

@@ -56,9 +56,9 @@ inline bool can_judge_labels(std::int64_t agreed, std::int64_t judged) {
 }
 
 // Whether `hits` of `count` are significantly more than the share `guessing`: the exact binomial
-// test, one-sided at 2.5 % (C. J. Clopper and E. S. Pearson, The Use of Confidence or Fiducial
+// test, one-sided at this level (C. J. Clopper and E. S. Pearson, The Use of Confidence or Fiducial
 // Limits, Biometrika 26, 1934). The lower bound of Wilson's interval is too high for few hits.
-bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing);
+bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing, double level = 0.025);
 
 // The main figures of a run, for reports and comparisons. The epochs are null before the end of the
 // first one.
@@ -131,6 +131,12 @@ std::string peak_memory_text(const RunEnd& end);
 // crop takes from a photo of 3:2, whatever its sides were rounded to.
 std::string cut_text(double share);
 inline constexpr double kMuchCutAway = 0.34;
+
+// Those that tell more than half of what the model gains over always predicting the largest class,
+// as a share of all labels; facts together only if none does so alone.
+std::vector<Shortcut> telling(std::vector<Shortcut> shortcuts, double model_gain);
+// Sentences on telling() shortcuts, of which there is one at least. `model`: its accuracy.
+std::string shortcuts_text(const std::vector<Shortcut>& shortcuts, double model);
 
 // Device load averaged over the epochs: "GPU 91 %, 350 W", or on a CPU the share of processor time
 // that the compute threads got. Empty if not measured.

@@ -72,7 +72,7 @@ int run(const ScoreConfig& config, Process& process);
 int run(const ServeConfig& config, Process& process);
 
 // Measures trained models on labeled images, and writes a page, JSON, CSV and TensorBoard events
-// into a folder; sends them to MLflow if it is configured.
+// into a folder; sends them to MLflow if it is configured. 4 if a metric is below --at-least.
 int run(const EvaluateConfig& config, Process& process);
 
 // Writes the features of images as a table, or those that a trained model keeps of its own.

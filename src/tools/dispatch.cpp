@@ -41,6 +41,18 @@ bool prints_news_only(const Command& command) {
                    TransformApplyConfig, PackConfig>(command);
 }
 
+// Whether the command's result goes to standard output as JSON.
+bool prints_json(const Command& command) {
+  return std::visit(
+      [](const auto& config) {
+        if constexpr (requires { config.json; })
+          return config.json;
+        else
+          return false;
+      },
+      command);
+}
+
 }  // namespace
 
 void require_faultless(const Invocation& invocation, Process& process) {
@@ -50,10 +62,14 @@ void require_faultless(const Invocation& invocation, Process& process) {
 
 int dispatch(const Invocation& invocation, Process& process) {
   require_faultless(invocation, process);
-  const bool prints_result = !prints_news_only(invocation.command);
+  bool prints_result = !prints_news_only(invocation.command);
   if (!prints_result) {  // nobody has to read the messages
     survive_broken_pipes();
     process.log.never_hold();
+  }
+  if (prints_json(invocation.command)) {
+    process.log.use_standard_error();
+    prints_result = true;
   }
   std::string lost;  // what ends with the container
   if (launched_rank() == 0 && !collects_outputs())

@@ -18,7 +18,7 @@ import time
 import zlib
 
 from browser import PROGRAM, STRANGE_HOST, Browser
-from flow import FlowTest, kiln, main
+from flow import KILN, FlowTest, kiln, main
 from serving import Server, form
 
 ONE_BY_ONE = ("--max-batch", 1)
@@ -219,6 +219,30 @@ class ServeTest(FlowTest):
         self.assert_refused(kiln("serve", cwd=self.folder, environment={"AIP_STORAGE_URI": "gs://bucket/model"}), 1,
                             "AIP_STORAGE_URI", "gs://bucket/model", "image")
         self.assert_refused(self.run_serve("--min-confidence", .5, "--answer-at", .9), 2, "--answer-at")
+
+    def test_a_socket_in_a_folder(self):
+        """For its owner alone; the server is gone, and the socket, once whoever holds its standard input is."""
+        place = self.folder / "own/socket"
+        server = subprocess.Popen([KILN, "serve", self.trained_model, "--unix-socket", place, "--device", "cpu", "--threads", "1"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.kill)
+        lines = iter(server.stdout.readline, "")
+        self.assertTrue(any(line.startswith("serving:") and str(place) in line for line in lines))
+        self.assertEqual([path.stat().st_mode & 0o777 for path in (place.parent, place)], [0o700, 0o600])
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(place))
+            client.sendall(b"POST /predict HTTP/1.1\r\nHost: kiln\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+                           % (len(self.photos[0]), self.photos[0]))
+            head, _, body = Server.rest(client).partition(b"\r\n\r\n")
+        self.assertTrue(head.startswith(b"HTTP/1.1 200"), head)
+        self.assertIn("label", json.loads(body))
+        self.assert_refused(kiln("serve", self.trained_model, "--unix-socket", place), 1, "--unix-socket", str(place))
+        server.stdin.close()
+        self.assertEqual(server.wait(timeout=20), 0)
+        self.assertFalse(place.exists())
+        self.assert_refused(self.run_serve("--unix-socket", "/tmp/" + 103 * "x"), 2, "--unix-socket", "107")
+        self.assert_refused(self.run_serve("--unix-socket", place, "--host", "localhost"), 2, "--unix-socket", "--host")
 
     def test_a_full_queue(self):
         server = self.serve("--max-queue", 1, "--max-batch", 1)

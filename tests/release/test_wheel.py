@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The wheel beside an installed torch, wherever pip puts it, and after pip has removed it. No Python runs but pip's."""
+"""The wheel beside an installed torch, wherever pip puts it, and after pip has removed it."""
 import os
 import pathlib
 
@@ -68,6 +68,24 @@ pip --python venv/bin/python uninstall --quiet --yes kiln-trainer
 ! find venv -iname '*kiln*' | grep .
 """
         self.assert_done(self.run_python(script))
+
+    def test_imported(self):
+        """The package finds the program beside it, trains, answers, and says what is wrong."""
+        script = IN_VENV + """
+kiln demo-data --output-path photos --images 40 --classes 2
+python - <<'END'
+import kiln_trainer as kiln
+run = kiln.train("photos/train", "photos/val", epochs=1, run_path="run", quiet=True)
+assert len(run.epochs) == 1
+with run.model as model:
+    assert len(model.predict(sorted(run.model_path.parents[1].glob("photos/val/*/*")))) > 0
+try:
+    kiln.Model("missing").predict([])
+except kiln.Error as error:
+    assert error.code == 159, error
+END
+"""
+        self.assert_done(self.run_python(script, user="10001"))
 
     def test_without_torch(self):
         script = IN_VENV.replace("give_torch $packages;", "") + "kiln init-model resnet18 --untrained-model-path untrained"

@@ -274,7 +274,7 @@ void scan_whole_images(const ImagesInOrder& images, const ScanPlan& plan, Scanne
         return;
       }
       found.looks[i] = look_of(image);
-      if (plan.visit) plan.visit(i, image, part.whole);
+      if (plan.visit) plan.visit(i, image, part.whole, bytes);
       place.set->samples.set_hash(place.i, found.hashes[i]);
     };
   });

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -87,8 +88,9 @@ struct ScanPlan {
   // has that many.
   std::function<double(ImageSize whole)> shrink = {};
   // Called for every image that can be decoded: with the whole image, reduced by at most `shrink`,
-  // and its size in the file. May be empty; called from any thread.
-  std::function<void(std::size_t i, const Image& image, ImageSize whole)> visit = {};
+  // its size in the file, and the file's bytes. May be empty; called from any thread.
+  std::function<void(std::size_t i, const Image& image, ImageSize whole, std::string_view bytes)>
+      visit = {};
   bool decode_all = false;  // even if there are more than kMaxDecodedImages
   // Called with the number of images done and the total. May be empty; called from one thread at a
   // time.

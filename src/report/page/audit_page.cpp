@@ -216,6 +216,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
     add(Judged::kWarning,
         plural(count, "copy of an image is", "copies of images are") +
             " on the other side of the split: the validation accuracy is too optimistic.");
+  if (!record.shortcuts.empty()) add(Judged::kWarning, shortcuts_text(record.shortcuts, agreed));
   if (!record.has_measures)
     add(Judged::kWarning,
         "Dark, bright, blurred and empty images were not looked for, since the module that "

@@ -128,6 +128,7 @@ class Finder {
       how_sure();
       trend();
       weakest_class();
+      shortcuts();
     }
     class_counts();
     const DataRecord& data = run_.start.data;
@@ -250,6 +251,12 @@ class Finder {
       text += formatted("; %td more %s recognized less than half as often as the average",
                         num_weak - 1, num_weak == 2 ? "class is" : "classes are");
     warn(text + ".");
+  }
+
+  void shortcuts() {
+    const double model = summary_.kept->valid.top1_accuracy();
+    const auto found = telling(run_.start.data.shortcuts, model - summary_.largest_share);
+    if (!found.empty()) warn(shortcuts_text(found, model));
   }
 
   void class_counts() {

@@ -10,6 +10,7 @@
 #include "base/url.h"
 #include "cli/options.h"
 #include "model/catalogue.h"
+#include "predict/shortcuts.h"
 #include "record/run_summary.h"
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
@@ -42,6 +43,9 @@ DataRecord data_record(const Job& job) {
   const bool is_cropped = pixels.train.fit == Fit::kCrop;
   data.fit = fit_name(pixels.train.fit);
   data.cut_away = pixels.cut_away;
+  if (job.world.leads())
+    data.shortcuts = shortcuts_in_files(
+        sources.train, sources.split ? sources.split->train_groups : std::vector<std::uint32_t>());
   data.resize_short_side = is_cropped ? pixels.train.short_side : 0;
   data.augment =
       sources.transform ? sources.transform->summary() : augment_name(pixels.train.augment);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@
 #include "model/weights/weight_source.h"
 #include "predict/job.h"
 #include "predict/pictures.h"
+#include "predict/shortcuts.h"
 #include "record/audit_record.h"
 #include "record/vocabulary.h"
 #include "report/page/page.h"
@@ -288,12 +290,14 @@ class Audit {
         record_.num_seen += seen->was_trained_on(looks.scanned.hashes[image]);
     // Copies and images of the same --group-by group share a fold, so the model that judges them
     // has seen none of them.
-    const Folds folds = divide(config_, features, groups_of(set, pairs, config_.group_by));
+    const std::vector<std::uint32_t> groups = groups_of(set, pairs, config_.group_by);
+    const Folds folds = divide(config_, features, groups);
     record_.num_folds = folds.count;
     const auto task = task_of(set.labels.sets, set.classes.size());
     const HeadFit head = fit_head(features, static_cast<int>(set.classes.size()), folds,
                                   /*class_weights=*/{}, {[] { return false; }}, *task);
     add_labels(head.out_of_fold_logits, features);
+    if (!record_.has_several_labels) add_shortcuts(looks.facts, groups);
     for (const ImageCopy& copy : copies) {
       const std::size_t place = record_.copies.size();
       record_.copies.push_back(
@@ -327,6 +331,17 @@ class Audit {
         ++record_.classes[static_cast<std::size_t>(id)].num_doubtful;
       });
     }
+  }
+
+  void add_shortcuts(const std::vector<ImageFacts>& facts,
+                     const std::vector<std::uint32_t>& groups) {
+    std::vector<std::int32_t> labels;
+    for (const Sample& image : job_.images.samples) labels.push_back(image.label);
+    std::vector<Shortcut> found = shortcuts_of(facts, labels, groups);
+    if (found.empty()) return;
+    const double guessing = share_of(found.front().largest, found.front().images);
+    record_.shortcuts =
+        telling(std::move(found), share_of(record_.num_agreed, record_.num_judged) - guessing);
   }
 
   void add_flawed(std::span<const ImageMeasures> measures) {
@@ -396,7 +411,9 @@ int run(const AuditConfig& config, Process& process) {
   survive_broken_pipes();
   Audit audit(config, log);
   audit.log_start();
-  log_end(config, audit.write_findings(), log);
+  const AuditRecord& record = audit.write_findings();
+  log_end(config, record, log);
+  if (config.json) std::fputs(audit_json(record).c_str(), stdout);
   return 0;
 }
 

@@ -172,7 +172,10 @@ ImageLooks look_at_images(Dataset& set, int num_threads, Log& log) {
   warn_without_pictures(log);
   ImageLooks images;
   images.measures.resize(set.samples.size());
-  const auto measure = [&images](std::size_t i, const Image& image, ImageSize whole) {
+  images.facts.resize(set.samples.size());
+  const auto measure = [&images](std::size_t i, const Image& image, ImageSize whole,
+                                 std::string_view bytes) {
+    images.facts[i] = image_facts(bytes, image, whole);
     if (pictures_module() != nullptr) images.measures[i] = measure_image(image, whole);
   };
   images.scanned = scan_images({&set}, {.num_threads = num_threads,

@@ -13,6 +13,7 @@
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "data/split/groups.h"
+#include "predict/shortcuts.h"
 
 namespace kiln {
 
@@ -89,6 +90,7 @@ struct ImageLooks {
   ScannedImages scanned;  // of all images
   // [N]; not known for images that cannot be decoded, or where pictures_module() is missing.
   std::vector<ImageMeasures> measures;
+  std::vector<ImageFacts> facts;  // [N]; empty for images that cannot be decoded
 };
 
 // Reads every image once, on this many threads.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/platform/installation.h"
+#include "base/system.h"
 #include "cli/options.h"
 #include "record/run_summary.h"
 #include "report/error_info.h"
@@ -87,6 +88,7 @@ void require_printed_result() {
 }
 
 std::optional<std::filesystem::path> place_of_error_info(const Invocation& invocation) {
+  if (const std::string asked = environment("KILN_ERROR_INFO"); !asked.empty()) return asked;
   const bool may_write =
       invocation.problems.empty() || invocation.is_log_path_asked || is_run_of_azure_ml();
   if (invocation.log_path.empty() || !may_write) return std::nullopt;

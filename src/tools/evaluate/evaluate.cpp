@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <regex>
 #include <string>
@@ -50,6 +51,7 @@ struct ModelAnswers {
 
 constexpr std::size_t kMostExplained = 24, kNamed = 10, kMaxThumbnails = 100;
 constexpr const char* kPageName = "evaluation.html";
+constexpr int kBelowFloor = 4;  // the exit code
 constexpr const char* kTensorboardFolder = "tensorboard";
 
 // Returns the model's class id for each class of the set, or -1 for a class that the model does not
@@ -453,6 +455,22 @@ EvaluationRecord record_of(const EvaluateConfig& config, const PredictionJob& jo
   return record;
 }
 
+// Whether each model reaches each floor; warns of those that do not.
+bool reaches_floors(const EvaluationRecord& record, const std::vector<MetricFloor>& floors,
+                    Log& log) {
+  bool reaches_all = true;
+  for (const EvaluatedModel& model : record.models)
+    for (const MetricFloor& floor : floors) {
+      const std::optional<double> value = metric_of(model, floor.metric);
+      if (value && *value >= floor.least) continue;
+      reaches_all = false;
+      log.warning(name_of(model) + " has " + floor.metric + " " +
+                  (value ? percent(*value) : "unknown") + ", below --at-least " + floor.metric +
+                  formatted("=%g.", floor.least));
+    }
+  return reaches_all;
+}
+
 }  // namespace
 
 int run(const EvaluateConfig& config, Process& process) {
@@ -496,7 +514,8 @@ int run(const EvaluateConfig& config, Process& process) {
   log.info("");
   log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'" +
            (job.explanations ? " and '" + config.explain + "'." : "."));
-  return 0;
+  if (config.json) std::fputs(evaluation_json(record).c_str(), stdout);
+  return reaches_floors(record, config.at_least, log) ? 0 : kBelowFloor;
 }
 
 }  // namespace kiln

@@ -99,6 +99,7 @@ int run(const CompareConfig& config, Process& process) {
   for (std::string line; std::getline(lines, line);) log.info(line);
   log.info("");
   log.info("Wrote '" + config.output_path + "'.");
+  if (config.json) std::fputs((json_text({{"runs", numbers()}}, 1) + "\n").c_str(), stdout);
   return 0;
 }
 

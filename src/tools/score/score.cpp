@@ -590,7 +590,8 @@ int run(const ScoreConfig& config, Process& process) {
   });
   problems.collect([&] {
     const std::string extension = fs::path(config.output_path).extension().string();
-    if (config.output_path.empty() || !extension.empty()) format = find_score_format(extension);
+    if (config.output_path.empty() || !extension.empty())
+      format = find_score_format(config.json ? ".jsonl" : extension);
     if (format == nullptr)
       throw Error(ErrorCode::kParameterParsing, "--output-path is '" + excerpt(config.output_path) +
                                                     "', but must end in " + score_extensions() +

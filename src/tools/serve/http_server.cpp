@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <unordered_set>
 
@@ -27,6 +32,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 using Tcp = asio::ip::tcp;
+using Protocol = asio::generic::stream_protocol;  // TCP, or a socket in a folder
 using Failure = beast::error_code;
 
 constexpr std::uint32_t kMaxHeaderBytes = 16 << 10;
@@ -111,7 +117,8 @@ struct HttpServer::Core {
   asio::io_context context{1};
   // Requests that are being answered wait for no operation of the context.
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  Tcp::acceptor acceptor{context};
+  asio::basic_socket_acceptor<Protocol> acceptor{context};
+  std::filesystem::path socket_file;  // to be removed; empty: none
   asio::steady_timer pause{context};
   std::thread thread;
 };
@@ -127,7 +134,8 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  public:
-  Session(Tcp::socket socket, HttpServer::Core& core) : stream_(std::move(socket)), core_(core) {
+  Session(Protocol::socket socket, HttpServer::Core& core)
+      : stream_(std::move(socket)), core_(core) {
     core_.sessions.insert(this);
     ++core_.num_connections;
   }
@@ -282,7 +290,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (is_fault_of_request(failure)) refuse(response_to_fault(failure, core_.limits.body_bytes));
   }
 
-  beast::tcp_stream stream_;
+  beast::basic_stream<Protocol> stream_;
   HttpServer::Core& core_;
   beast::flat_buffer buffer_{kMaxHeaderBytes + kPieceBytes};
   std::optional<http::request_parser<http::string_body>> parser_;
@@ -296,7 +304,7 @@ class Session : public std::enable_shared_from_this<Session> {
 }  // namespace
 
 void HttpServer::Core::accept() {
-  acceptor.async_accept([this](Failure failure, Tcp::socket socket) {
+  acceptor.async_accept([this](Failure failure, Protocol::socket socket) {
     if (!acceptor.is_open()) return;
     if (failure) {  // no more descriptors, for example
       pause.expires_after(kAcceptPause);
@@ -336,8 +344,10 @@ HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limi
     if (core_->acceptor.is_open()) {
       core_->acceptor.set_option(asio::ip::v6_only(false));
     } else {
-      place = *Tcp::resolver(core_->context)
-                   .resolve(host, std::to_string(port), Tcp::resolver::passive);
+      place = Tcp::resolver(core_->context)
+                  .resolve(host, std::to_string(port), Tcp::resolver::passive)
+                  .begin()
+                  ->endpoint();
       core_->acceptor.open(place.protocol());
     }
     core_->acceptor.set_option(Tcp::acceptor::reuse_address(true));
@@ -351,12 +361,39 @@ HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limi
   }
 }
 
+HttpServer::HttpServer(const std::filesystem::path& file, const HttpLimits& limits, Log& log)
+    : core_(std::make_unique<Core>(limits, log)) {
+  try {
+    if (file.has_parent_path() && create_directories(file.parent_path()))
+      permissions(file.parent_path(), std::filesystem::perms::owner_all);
+    const asio::local::stream_protocol::endpoint place(file.string());
+    Failure failure;
+    core_->acceptor.open(place.protocol());
+    core_->acceptor.bind(place, failure);
+    if (failure) throw std::system_error(failure);
+    core_->socket_file = file;
+    permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    core_->acceptor.listen();  // before it, nobody can connect
+  } catch (const std::system_error& failure) {
+    throw Error(ErrorCode::kUserError,
+                "--unix-socket " + quoted_path(file) +
+                    " cannot be listened on: " + failure.code().message() +
+                    ". Give a path in a folder of yours at which there "
+                    "is nothing; remove what a server that was killed has left.");
+  }
+}
+
 HttpServer::~HttpServer() {
   stop();
+  std::error_code gone;
+  if (!core_->socket_file.empty()) std::filesystem::remove(core_->socket_file, gone);
 }
 
 int HttpServer::port() const {
-  return core_->acceptor.local_endpoint().port();
+  const auto place = core_->acceptor.local_endpoint();
+  Tcp::endpoint internet;
+  std::memcpy(internet.data(), place.data(), std::min(place.size(), internet.capacity()));
+  return internet.port();
 }
 
 void HttpServer::start(HttpHandler& handler) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -82,12 +83,15 @@ class HttpServer {
  public:
   // Binds the port; 0: any free one. Throws Error kUserError. The log must outlive it.
   HttpServer(const std::string& host, int port, const HttpLimits& limits, Log& log);
-  // Stops. Responders that still exist must be gone.
+  // Binds a socket in a folder, which is made for its owner alone if it is missing, as the socket
+  // is. Throws Error kUserError. `file`: at most 107 bytes.
+  HttpServer(const std::filesystem::path& file, const HttpLimits& limits, Log& log);
+  // Stops, and removes the socket. Responders that still exist must be gone.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  int port() const;
+  int port() const;  // not of a socket in a folder
   // Answers requests from now on. The handler must live until stop() has returned.
   void start(HttpHandler& handler);
 

@@ -1,6 +1,8 @@
 // Service: from a request to its response, by the table of routes. run() owns what lives as long as
 // the server, and acts on signals: SIGHUP reloads the model, SIGTERM and SIGINT end it.
+#include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,9 +33,16 @@ constexpr std::size_t kMebibyte = 1 << 20, kLeastTotalBytes = 256 * kMebibyte;
 constexpr std::size_t kBodiesHeld = 8;       // of the largest size, at a time
 constexpr unsigned kOtherDescriptors = 256;  // besides those of connections
 constexpr std::size_t kMaxKeyBytes = 4096;
+constexpr std::chrono::milliseconds kAskInput{200};  // between looks at standard input
 // While the server ends: how long it takes new connections, and waits for the last responses. A
 // proxy learns within the former that the server is not ready.
 constexpr double kSecondsListening = 2, kSecondsQuiet = 0.5, kMaxSecondsEnding = 25;
+
+// A program that started the server and is gone, however it ended.
+bool is_input_closed() {
+  pollfd input{STDIN_FILENO, 0, 0};
+  return ::poll(&input, 1, 0) > 0 && (input.revents & POLLHUP) != 0;
+}
 
 // Takes a time that does not depend on where they differ.
 bool is_same_secret(std::string_view a, std::string_view b) {
@@ -333,7 +342,10 @@ int run(const ServeConfig& config, Process& process) {
   Problems problems;
   problems.collect([&] { model = open_served_model(config, found.path, job); });
   problems.collect([&] { key = key_of(config.key_file); });
-  problems.collect([&] { server.emplace(host, config.port.value_or(place.port), limits, log); });
+  problems.collect([&] {
+    config.unix_socket.empty() ? server.emplace(host, config.port.value_or(place.port), limits, log)
+                               : server.emplace(config.unix_socket, limits, log);
+  });
   problems.throw_if_any();
   const unsigned long long wanted =
       static_cast<unsigned>(config.max_connections) + kOtherDescriptors;
@@ -344,15 +356,18 @@ int run(const ServeConfig& config, Process& process) {
                   allowed, config.max_connections));
   Service service(config, job, *server, routes_of(place), std::move(key), limits.body_bytes);
   log_model(*model, job);
-  log.info(formatted("serving:   http://%s:%d", host.c_str(), server->port()));
+  log.info("serving:   " + (config.unix_socket.empty()
+                                ? formatted("http://%s:%d", host.c_str(), server->port())
+                                : config.unix_socket));
   service.use(std::move(model));
   server->start(service);
   int signal = 0;
   while (signal == 0 || signal == SIGHUP) {
-    signal = signals.wait(std::chrono::hours(1));
+    signal = signals.wait(kAskInput);
     if (signal == SIGHUP) reload(config, place, job, service);
+    if (signal == 0 && !config.unix_socket.empty() && is_input_closed()) break;  // nobody asks
   }
-  const int code = end(signal, *server, service, signals, log);
+  const int code = signal == 0 ? 0 : end(signal, *server, service, signals, log);
   server->stop();
   return code;
 }

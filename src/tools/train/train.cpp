@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -11,6 +13,7 @@
 #include "base/platform/installation.h"
 #include "base/system.h"
 #include "record/run_file.h"
+#include "record/run_json.h"
 #include "record/run_summary.h"
 #include "run/training_run.h"
 #include "store/model_spec.h"
@@ -58,18 +61,38 @@ void log_start(const TrainConfig& config, Process& process) {
   for (const std::string& line : first_lines(config.settings)) process.log.info(line);
 }
 
+// When the model in the folder was written; empty: there is none.
+std::optional<double> time_of_model(const fs::path& folder) {
+  struct stat info {};
+  if (::stat((folder / kMetaFile).c_str(), &info) != 0) return {};
+  return static_cast<double>(info.st_mtim.tv_sec) +
+         1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
+}
+
+bool is_of_this_run(double time) {
+  return time >= unix_seconds() - seconds_since_process_start();
+}
+
+void print_json(const OutputConfig& output) {
+  const fs::path folder = output.trained_model_path;
+  const std::optional<double> written = time_of_model(folder);
+  Json json = {{"model", nullptr}, {"logs", output.log_path}, {"training", nullptr}};
+  if (written && is_of_this_run(*written)) {
+    json["model"] = folder.string();
+    json["training"] = Json::parse(read_file(folder / "training.json"));
+  }
+  std::fputs((json_text(json) + "\n").c_str(), stdout);
+}
+
 // Makes sure that nobody takes an earlier run's model for that of this run, which has written none.
 void log_older_model(const OutputConfig& output, Process& process) {
-  struct stat info {};
   const fs::path folder = output.trained_model_path, best = fs::path(output.log_path) / kBestOfRun;
   if (process.world.leads() && is_there(best / kMetaFile))
     process.log.info("The best epoch of a run that did not end is in '" + best.string() + "'.");
-  if (!process.world.leads() || ::stat((folder / kMetaFile).c_str(), &info) != 0) return;
-  const double written =
-      static_cast<double>(info.st_mtim.tv_sec) + 1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
-  if (written >= unix_seconds() - seconds_since_process_start()) return;
+  const std::optional<double> written = time_of_model(folder);
+  if (!process.world.leads() || !written || is_of_this_run(*written)) return;
   process.log.info("No model was written; '" + folder.string() + "' still holds the model of " +
-                   utc_text(written) + ".");
+                   utc_text(*written) + ".");
 }
 
 }  // namespace
@@ -83,6 +106,7 @@ int run(const TrainConfig& config, Process& process) {
   try {
     const int code = run_training(config, process);
     if (code != 0) log_older_model(config.output, process);  // stopped by a signal
+    if (config.json && process.world.leads()) print_json(config.output);
     return code;
   } catch (...) {
     log_older_model(config.output, process);

@@ -196,17 +196,18 @@ TEST(ScanImages, VisitorsChooseTheResolutionAndHearOfTheWhole) {
     set.samples.push_back({.file_name = "cat/gone", .label = 0, .id = 0, .size = {}});
   ImageSize shown, stored;
   std::atomic<int> visits = 0;
-  const ScannedImages scanned =
-      scan_images({&set}, {.num_threads = 4,
-                           .shrink = [](ImageSize whole) { return whole.height / 40.0; },
-                           .visit =
-                               [&](std::size_t i, const Image& image, ImageSize whole) {
-                                 EXPECT_EQ(i, 0U);
-                                 shown = image.size;
-                                 stored = whole;
-                                 ++visits;
-                               },
-                           .decode_all = true});
+  const ScannedImages scanned = scan_images(
+      {&set}, {.num_threads = 4,
+               .shrink = [](ImageSize whole) { return whole.height / 40.0; },
+               .visit =
+                   [&](std::size_t i, const Image& image, ImageSize whole, std::string_view bytes) {
+                     EXPECT_EQ(i, 0U);
+                     shown = image.size;
+                     stored = whole;
+                     EXPECT_EQ(image_kind(bytes), "JPEG");
+                     ++visits;
+                   },
+               .decode_all = true});
   EXPECT_EQ(visits, 1);
   EXPECT_EQ(std::pair(stored.height, stored.width), std::pair(640, 320));
   EXPECT_EQ(std::pair(shown.height, shown.width), std::pair(160, 80)) << "a quarter, from 16 on";
