@@ -51,6 +51,7 @@ ChosenImages chosen_images(Run& run) {
 std::vector<std::uint32_t> part_of_rank(const std::vector<std::uint32_t>& images,
                                         const Shard& shard) {
   std::vector<std::uint32_t> mine;
+  if (shard.rank >= shard.num_ranks) return mine;  // it trains nothing
   for (const std::uint32_t i : validation_indices(static_cast<std::uint32_t>(images.size()), shard))
     mine.push_back(images[i]);
   return mine;

@@ -8,6 +8,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -47,13 +48,16 @@ at::Tensor classes_of(const std::vector<std::int32_t>& labels) {
   return at::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()));
 }
 
-// The rows of the first `most` images of each class.
-at::Tensor first_of_classes(const std::vector<std::int32_t>& labels, std::int64_t most) {
-  std::vector<std::int64_t> counts, rows;
+// The rows of `most` images of each class, evenly from all of it.
+at::Tensor some_of_classes(const std::vector<std::int32_t>& labels, std::int64_t most) {
+  std::map<std::int32_t, std::int64_t> sizes, places;
+  for (const std::int32_t label : labels) ++sizes[label];
+  std::vector<std::int64_t> rows;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto label = static_cast<std::size_t>(labels[i]);
-    counts.resize(std::max(counts.size(), label + 1));
-    if (counts[label]++ < most) rows.push_back(static_cast<std::int64_t>(i));
+    const std::int64_t size = sizes[labels[i]], kept = std::min(most, size);
+    const std::int64_t place = places[labels[i]]++;
+    if ((place + 1) * kept / size > place * kept / size)
+      rows.push_back(static_cast<std::int64_t>(i));
   }
   return at::tensor(rows);
 }
@@ -70,10 +74,10 @@ Shape shape_for(std::int64_t num_images, std::int64_t num_features, std::int64_t
   };
   std::int64_t num_axes = std::min(kMostAxes, num_features);
   while (left_for_images(num_axes) < num_images && num_axes / 2 >= kFewestAxes) num_axes /= 2;
-  if (left_for_images(num_axes) >= num_images) return {num_axes, num_images};
+  if (left_for_images(num_axes) >= num_images) return {num_axes, kMostOfClass};
   const std::int64_t of_class = left_for_images(num_axes) / num_classes;
   if (of_class < kFewestOfClass) refuse("they would take too much space beside the weights");
-  return {num_axes, of_class};
+  return {num_axes, std::min(of_class, kMostOfClass)};
 }
 
 // Likeness::separation, from the distances of held-out images with all references, and with those
@@ -129,7 +133,7 @@ Likeness fit_likeness(const FeatureSets& features, std::int64_t most_bytes) {
   // Rounded as in the file, so that what is measured here holds for who reads it.
   Likeness likeness;
   if (shape.num_axes < rows.size(1)) likeness.axes = rounded(main_axes(rows, shape.num_axes));
-  const at::Tensor chosen = first_of_classes(train.labels, shape.of_class);
+  const at::Tensor chosen = some_of_classes(train.labels, shape.of_class);
   likeness.references = rounded(likeness.projected(rows.index_select(0, chosen)));
 
   const std::int64_t num_held_out = std::min(kMostHeldOut, valid.size());
