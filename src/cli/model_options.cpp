@@ -410,16 +410,11 @@ CommandInfo export_command() {
            "pixels: float32 [N, 3, height, width], resized, cropped and normalized."),
        opt(&Config::half, "half", on_off(), kModel,
            "Store the weights of the ONNX model as float16, in half the bytes; it computes in "
-<<<<<<< HEAD
            "float32."),
        opt(&Config::alike, "alike", on_off(), kModel,
            "Add a last output to the ONNX model: how like the training images an image is, as in "
            "the column alike of score.")},
-      check_export);
-=======
-           "float32.")},
       check_export, {imply_export});
->>>>>>> shortcuts
 }
 
 CommandInfo evaluate_command() {
