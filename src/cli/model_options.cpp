@@ -195,7 +195,7 @@ void check_embed(Given& given, EmbedConfig& config) {
   if (adds != given.has("valid-data-path"))
     given.refuse("valid-data-path", adds ? "PATH is missing: --into needs the validation images."
                                          : "is only for --into: leave it out.");
-  if (adds && given.mentions("trained-model-path"))
+  if (adds && given.is_set("trained-model-path", ""))
     given.refuse("trained-model-path", "and --into both name a model: give one.");
   given.keep_apart("output-path", {"data-path", "trained-model-path"});
 }
