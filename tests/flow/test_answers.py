@@ -253,7 +253,7 @@ class AnswersTest(FlowTest):
         self.assertNotIn("alike", self.rows(self.unlike, model=self.trained_model)[0])
         self.assertLess(max(float(row["alike"]) for row in self.rows(self.unlike, model=model)), 0.1)
         (model / file).unlink()
-        kiln("demo-data", "--output-path", self.folder / "others", "--images", 600, "--classes", 3, "--size", 32, "--seed", 7)
+        kiln("demo-data", "--output-path", self.folder / "others", "--images", 600, "--classes", 3, "--size", 32, "--random-seed", 7)
         self.refused(*words[:2], self.folder / "others/train", *words[3:], names="seen_images.bin")
         self.refused(*words[:4], self.images / "val/circle", *words[5:], names=file)
         self.assertFalse((model / file).exists())
