@@ -255,7 +255,11 @@ class AnswersTest(FlowTest):
         (model / file).unlink()
         kiln("demo-data", "--output-path", self.folder / "others", "--images", 600, "--classes", 3, "--size", 32, "--random-seed", 7)
         self.refused(*words[:2], self.folder / "others/train", *words[3:], names="seen_images.bin")
-        self.refused(*words[:4], self.images / "val/circle", *words[5:], names=file)
+        for path in (self.images / "val").rglob("1*.*"):
+            place = self.folder / "few" / path.parent.name
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place)
+        self.refused(*words[:4], self.folder / "few", *words[5:], names=file)
         self.assertFalse((model / file).exists())
         self.refused(*words[:3], "--into", model, names="--valid-data-path", code=2)
 

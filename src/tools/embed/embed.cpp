@@ -166,8 +166,14 @@ void add_to_model(const EmbedConfig& config, PredictionJob& job) {
       known_features(job, predictions, some_of(valid, evenly(size, num_valid)),
                      &SeenImages::was_chosen_on)};
   const ModelDirectory directory = read_model_directory(config.into);
-  folder->replace({{std::string(kFeaturesFile),
-                    features_file(known_likeness(features, directory.state), directory.state)}});
+  std::string file;
+  try {
+    file = features_file(known_likeness(features, directory.state), directory.state);
+  } catch (const Error& failure) {
+    throw Error(ErrorCode::kUserError, std::string(kFeaturesFile) + " cannot be made of these " +
+                                           "images: " + failure.message() + ". Give more images.");
+  }
+  folder->replace({{std::string(kFeaturesFile), file}});
   job.log.info("Wrote " + quoted_path(folder->path() / kFeaturesFile) + ".");
 }
 
