@@ -255,7 +255,7 @@ class AnswersTest(FlowTest):
         (model / file).unlink()
         kiln("demo-data", "--output-path", self.folder / "others", "--images", 600, "--classes", 3, "--size", 32, "--random-seed", 7)
         self.refused(*words[:2], self.folder / "others/train", *words[3:], names="seen_images.bin")
-        for path in (self.images / "val").rglob("1*.*"):
+        for path in (self.images / "val").rglob("*1.*"):
             place = self.folder / "few" / path.parent.name
             place.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, place)
