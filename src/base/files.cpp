@@ -74,12 +74,12 @@ class RegularFile {
   std::uint64_t size_ = 0;
 };
 
-// True if another process holds a lock that conflicts with `lock`; otherwise takes it until `file`
+// True if another process holds the lock; otherwise takes it until `file`
 // is closed. Always false for devices and on file systems without locks.
-bool is_taken(int file, int lock) {
+bool is_taken(int file) {
   struct stat info {};
-  return ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ::flock(file, lock | LOCK_NB) != 0 &&
-         errno == EWOULDBLOCK;
+  return ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+         ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 // O_NONBLOCK makes opening a pipe without a reader fail instead of wait. Links to devices and
@@ -375,8 +375,15 @@ TemporaryFolder::TemporaryFolder(const std::string& name) {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  if (!path_.empty()) remove_all_quietly(path_);
+}
+
+std::filesystem::path resolved(const std::filesystem::path& path) {
+  std::error_code failure;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, failure);
+  std::filesystem::path canonical = std::filesystem::weakly_canonical(absolute, failure);
+  if (failure) canonical = absolute.lexically_normal();
+  return canonical.has_filename() ? canonical : canonical.parent_path();
 }
 
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
@@ -390,17 +397,12 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
 AppendedFile::AppendedFile(std::filesystem::path path, Begin begin)
     : path_(std::move(path)), file_(open_to_append(path_)) {
   if (file_.number() < 0) fail_to_write(path_, errno);
-  if (is_taken(file_.number(), LOCK_EX))
+  if (is_taken(file_.number()))
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 quoted_path(path_) + " is in use by another run, which is writing to it. Wait " +
                     "until it ends, or choose another output.");
   if (begin == Begin::kAnew && ::ftruncate(file_.number(), 0) != 0 && errno != EINVAL)
     fail_to_write(path_, errno);  // EINVAL: a device
-}
-
-bool AppendedFile::is_in_use(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  return file.number() >= 0 && is_taken(file.number(), LOCK_SH);
 }
 
 bool AppendedFile::is_abandoned(const std::filesystem::path& path) {

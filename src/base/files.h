@@ -75,18 +75,24 @@ void read_in_pieces(const std::filesystem::path& path,
 // clause; empty if it does.
 std::string fault_of_relative_path(std::string_view path);
 
-// What is at a path, where links lead; false also if the system does not say.
-inline bool is_there(const std::filesystem::path& path) {
+// What is at a path: where links lead, or what is there itself; `none`: the system does not say.
+inline std::filesystem::file_type type_at(const std::filesystem::path& path) {
   std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
+  return std::filesystem::status(path, ignored).type();
+}
+inline std::filesystem::file_type type_of_entry(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::symlink_status(path, ignored).type();
+}
+// Where links lead; false also if the system does not say.
+inline bool is_there(const std::filesystem::path& path) {
+  return std::filesystem::exists(std::filesystem::file_status(type_at(path)));
 }
 inline bool is_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
+  return type_at(path) == std::filesystem::file_type::directory;
 }
 inline bool is_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
+  return type_at(path) == std::filesystem::file_type::regular;
 }
 
 // Whether `place` is `folder` or inside it, by their parts. Both are canonical.
@@ -94,6 +100,23 @@ bool is_inside(const std::filesystem::path& place, const std::filesystem::path& 
 
 // The names in `folder`, in no order; those before the fault, if there is one.
 std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& fault);
+inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return names_in(folder, ignored);
+}
+
+// Removes a file or an empty folder, or a folder with all in it, if that can be.
+inline void remove_quietly(const std::filesystem::path& path) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+}
+inline void remove_all_quietly(const std::filesystem::path& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+// The absolute path without links, as far as it exists, and without a slash at its end.
+std::filesystem::path resolved(const std::filesystem::path& path);
 
 // Names that begin with a dot (including leftovers) and lost+found do not count as contents.
 inline bool is_ignored_name(std::string_view name) {
@@ -241,10 +264,8 @@ class AppendedFile {
   // symbolic link to a regular file is replaced by a new file. Throws Error kFailedToWriteOutputs,
   // as append() does.
   explicit AppendedFile(std::filesystem::path path, Begin begin = Begin::kAnew);
-  // Whether a program is appending to the file.
-  static bool is_in_use(const std::filesystem::path& path);
-  // Whether it is certain that no program is. Both are false where files cannot be locked. Both see
-  // only programs on this host: network file systems do not reliably report others.
+  // Whether it is certain that no program is appending to the file; false where files cannot be
+  // locked. Sees only programs on this host: network file systems do not reliably report others.
   static bool is_abandoned(const std::filesystem::path& path);
 
   // Writes with a single call, if the system takes all; a partial write (disk full) is undone.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
@@ -168,8 +169,7 @@ void Log::speak_for_rank(int rank) {
 }
 
 void Log::open_file(const std::filesystem::path& path) {
-  std::error_code none_there;
-  if (std::filesystem::is_fifo(path, none_there))
+  if (type_at(path) == std::filesystem::file_type::fifo)
     throw Error(ErrorCode::kFailedToWriteOutputs, "The log file '" + path.string() +
                                                       "' is a pipe: remove it, or choose another "
                                                       "--log-path.");

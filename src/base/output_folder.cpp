@@ -37,8 +37,7 @@ using Journal = std::vector<Entry>;
 }
 
 bool has_entry(const fs::path& path) {
-  std::error_code fault;
-  return fs::exists(fs::symlink_status(path, fault));
+  return fs::exists(fs::file_status(type_of_entry(path)));
 }
 
 void remove_if_there(const fs::path& folder, const std::string& name) {
@@ -49,10 +48,9 @@ void remove_if_there(const fs::path& folder, const std::string& name) {
 // untrusted, since the folder may be someone else's.
 bool stays_inside(const fs::path& folder, const std::string& name) {
   if (!fault_of_relative_path(name).empty()) return false;
-  std::error_code fault;
   for (fs::path parent = fs::path(name).parent_path(); !parent.empty();
        parent = parent.parent_path())
-    if (!fs::is_directory(fs::symlink_status(folder / parent, fault))) return false;
+    if (type_of_entry(folder / parent) != fs::file_type::directory) return false;
   return true;
 }
 
@@ -187,9 +185,8 @@ void OutputFolder::replace(std::vector<DurableFile> files,
   for (const fs::path& name : removed)
     if (!names.contains(name)) journal.push_back({"", name.string()});
   for (DurableFile& file : files) {
-    std::error_code fault;
     const fs::path name = file.final_path().lexically_relative(folder_);
-    if (fs::is_directory(fs::symlink_status(file.final_path(), fault)))
+    if (type_of_entry(file.final_path()) == fs::file_type::directory)
       fail_at(folder_, name.string(), EISDIR);
     file.finish();
     journal.push_back({file.temporary_path().lexically_relative(folder_).string(), name.string()});
@@ -213,7 +210,10 @@ void OutputFolder::replace(const std::vector<OutputFile>& files,
                            const std::vector<fs::path>& removed) const {
   std::vector<DurableFile> complete;
   complete.reserve(files.size());
-  for (const auto& [name, bytes] : files) complete.push_back(complete_file(folder_ / name, bytes));
+  for (const auto& [name, bytes] : files) {
+    make_folders((folder_ / name).parent_path());
+    complete.push_back(complete_file(folder_ / name, bytes));
+  }
   replace(std::move(complete), removed);
 }
 

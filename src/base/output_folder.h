@@ -11,7 +11,7 @@
 namespace kiln {
 
 struct OutputFile {
-  std::string name;  // in the folder
+  std::string name;  // in or below the folder
   std::string bytes;
 };
 

@@ -201,6 +201,13 @@ std::string quoted_beginning(std::string_view text, std::size_t most) {
   return "'" + without_secrets(text).substr(0, most) + "'";
 }
 
+std::string value_of(const std::vector<std::pair<std::string, std::string>>& pairs,
+                     std::string_view name) {
+  for (const auto& [own, value] : pairs)
+    if (own == name) return value;
+  return {};
+}
+
 std::string hex_digits(std::uint64_t number) {
   return formatted("%016llx", static_cast<unsigned long long>(number));
 }
@@ -210,6 +217,23 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
   for (const std::string& part : parts) {
     if (!text.empty()) text += separator;
     text += part;
+  }
+  return text;
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view gap) {
+  const auto width_of = [](const std::string& cell) {
+    return static_cast<std::size_t>(std::ranges::count_if(cell, begins_character));
+  };
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  std::string text;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      (text += row[i]).append(widths[i] - width_of(row[i]), ' ').append(gap);
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += '\n';
   }
   return text;
 }

@@ -6,8 +6,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -70,6 +73,19 @@ std::string shortest_text(Number value, Form... form) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value, form...).ptr};
 }
 
+// The number that the whole text is; empty: it is none, or does not fit. `form`: a base, or none.
+template <typename Number, typename... Form>
+std::optional<Number> number_in(std::string_view text, Form... form) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [last, fault] = std::from_chars(text.data(), end, number, form...);
+  return fault == std::errc() && last == end ? std::optional(number) : std::nullopt;
+}
+
+// The value of the first pair with this name; empty: there is none.
+std::string value_of(const std::vector<std::pair<std::string, std::string>>& pairs,
+                     std::string_view name);
+
 // As 16 hexadecimal digits.
 std::string hex_digits(std::uint64_t number);
 
@@ -82,6 +98,9 @@ constexpr const typename Rows::value_type* find_row(const Rows& rows, std::strin
     if (row.name == name) return &row;
   return nullptr;
 }
+
+// A table as lines, with a line end each: columns are padded to the widest cell, in characters.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view gap = "  ");
 
 // The parts of a list with commas.
 std::vector<std::string> items_of(std::string_view list);

@@ -148,6 +148,18 @@ std::string plain_url(std::string_view text) {
   return parts.scheme + "://" + parts.authority.substr(parts.authority.rfind('@') + 1) + parts.path;
 }
 
+std::string url_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = text[i] == '%' && i + 2 < text.size()
+                          ? number_in<unsigned char>(text.substr(i + 1, 2), 16)
+                          : std::nullopt;
+    decoded += byte ? static_cast<char>(*byte) : text[i];
+    if (byte) i += 2;
+  }
+  return decoded;
+}
+
 std::string file_name_of_url(std::string_view url) {
   const std::string path = is_url(url) ? parts_of(url).path : "";
   std::string name = path.substr(path.rfind('/') + 1);

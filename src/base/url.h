@@ -32,6 +32,9 @@ std::string for_people(std::string_view text);
 // other text as it is.
 std::string plain_url(std::string_view text);
 
+// `text` with what %20 and the like stand for.
+std::string url_decoded(std::string_view text);
+
 // The last component of the URL's path, with every character but letters, digits, '.', '_', '-' and
 // '+' replaced by '_'. "file" if the path ends in a slash. Only the last 100 bytes are kept. Of a
 // file of Hugging Face's, after the name of its repository: "resnet50.a1_in1k-model.safetensors".

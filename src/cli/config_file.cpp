@@ -97,12 +97,9 @@ class ConfigFile {
       throw Error(ErrorCode::kParameterParsing, "The --config file '" + path_ + "' " + why +
                                                     ": give the path of a YAML or JSON file.");
     };
-    std::error_code absent;
-    const std::filesystem::file_status status = std::filesystem::status(path_, absent);
-    if (std::filesystem::is_directory(status)) refuse("is a folder");
+    if (is_folder(path_)) refuse("is a folder");
     // Reading a pipe might never end.
-    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-      refuse("is a pipe or a device");
+    if (is_there(path_) && !is_file(path_)) refuse("is a pipe or a device");
     return read_text_or(path_, kMaxFileBytes, "is larger than 1 MiB", refuse);
   }
 

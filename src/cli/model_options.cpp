@@ -380,8 +380,8 @@ CommandInfo audit_command() {
            "Images whose paths match with the same text (that of the first group, if there is one) "
            "stay in one fold, such as those of one person. Duplicates always do."),
        opt(&Config::top, "top", from(1, 10'000, "images"), kAnswers,
-           "Pictures per list on the page, the most doubtful first; at most 200. The files list "
-           "all."),
+           "Pictures per list, the most doubtful first: at most 200 on the page, others up to "
+           "1,000 in a folder beside it. The files list all."),
        opt(&Config::no_pictures, "no-pictures", on_off(), kAnswers,
            "Leave the pictures of images out of the page."),
        json_row<Config>(kAnswers), seed_row<Config>(kAnswers, "Seed for the folds."),

@@ -21,20 +21,10 @@ std::string home_folder(const std::string& user) {
   return known == nullptr || known->pw_dir == nullptr ? "" : known->pw_dir;
 }
 
-std::filesystem::path resolved(const std::string& path) {
-  std::error_code failure;
-  std::filesystem::path absolute = std::filesystem::absolute(path, failure);
-  std::filesystem::path canonical = std::filesystem::weakly_canonical(absolute, failure);
-  if (failure) canonical = absolute.lexically_normal();
-  // "a/b/" and "a/b" are one folder.
-  return canonical.has_filename() ? canonical : canonical.parent_path();
-}
-
 }  // namespace
 
 bool may_be_there(const std::string& path) {
-  std::error_code failure;
-  return std::filesystem::status(path, failure).type() != std::filesystem::file_type::not_found;
+  return type_at(path) != std::filesystem::file_type::not_found;
 }
 
 std::string local_path(const std::string& text, bool may_be_url) {

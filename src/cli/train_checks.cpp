@@ -291,11 +291,8 @@ void check_paths(Given& given, const TrainConfig& config) {
 namespace fs = std::filesystem;
 
 bool has_folder(const fs::path& path) {
-  std::error_code failure;
-  for (auto entry = fs::directory_iterator(path, failure); entry != fs::directory_iterator();
-       entry.increment(failure))
-    if (entry->is_directory(failure)) return true;
-  return false;
+  return std::ranges::any_of(names_in(path),
+                             [&](const std::string& name) { return is_folder(path / name); });
 }
 
 // The folder of validation images beside that of training images in `data`; empty: none, or several
@@ -321,11 +318,10 @@ void divide_data_path(Given& given) {
   data.option = find_option(given.command, "train-data-path");
   if (has_valid) return;
   const fs::path folder = data.text, valid_name = fs::path(inside).filename();
-  std::error_code failure;
-  std::vector<std::string> others = names_in(folder, failure);
+  std::vector<std::string> others = names_in(folder);
   std::erase_if(others, [&](const std::string& name) {
     return name.starts_with('.') || name == "train" || name == valid_name ||
-           !fs::is_directory(folder / name, failure);
+           !is_folder(folder / name);
   });
   std::ranges::sort(others);
   data.text = (folder / "train").string();

@@ -35,10 +35,8 @@ std::string header() {
 std::vector<fs::path> parts_of(const fs::path& folder) {
   static const std::regex kPart("model-[0-9]+");
   std::vector<fs::path> parts{fs::path()};
-  std::error_code failure;
-  for (const std::string& name : names_in(folder, failure))
-    if (std::regex_match(name, kPart) &&
-        fs::is_directory(fs::symlink_status(folder / name, failure)))
+  for (const std::string& name : names_in(folder))
+    if (std::regex_match(name, kPart) && type_of_entry(folder / name) == fs::file_type::directory)
       parts.emplace_back(name);
   return parts;
 }
@@ -163,9 +161,8 @@ Explained ExplanationFolder::add(Predictor& model, const TransformSpec& pixels, 
 void ExplanationFolder::commit() {
   const fs::path& folder = folder_.path();
   folder_.replace(std::move(files_), earlier_files(folder));
-  std::error_code is_not_empty;
   for (const fs::path& part : parts_of(folder))
-    if (!part.empty()) fs::remove(folder / part, is_not_empty);
+    if (!part.empty()) remove_quietly(folder / part);  // if it is empty
 }
 
 Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,

@@ -67,8 +67,7 @@ std::string kind_of(const fs::path& folder) {
 }
 
 ModelDirectory read_trained(const fs::path& folder) {
-  std::error_code failure;
-  if (fs::status(folder, failure).type() == fs::file_type::not_found)
+  if (type_at(folder) == fs::file_type::not_found)
     refuse(folder, "does not exist", ErrorCode::kUserError);
   if (const std::string kind = kind_of(folder); !kind.empty())
     refuse(folder, kind + ", not a model");

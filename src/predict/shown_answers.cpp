@@ -110,6 +110,25 @@ PictureList unlike_gallery(double separation) {
           ""};
 }
 
+Prediction prediction_of(const Score& score, std::uint32_t sample, std::int32_t label) {
+  Prediction answer{.sample = sample,
+                    .label = label,
+                    .predicted = score.best[0].id,
+                    .confidence = score.best[0].confidence};
+  for (std::size_t k = 1; k < std::min(score.best.size(), 1 + Prediction::kNumNext); ++k) {
+    answer.next[k - 1] = score.best[k].id;
+    answer.next_shares[k - 1] = score.best[k].confidence;
+  }
+  return answer;
+}
+
+Prediction prediction_of(const LabelMistake& mistake, std::uint32_t sample) {
+  return {.sample = sample,
+          .label = mistake.label,
+          .predicted = mistake.label,
+          .confidence = static_cast<float>(mistake.confidence)};
+}
+
 JudgedImage judged_image(const Dataset& set, const Prediction& answer, const TransformSpec& pixels,
                          bool draws) {
   JudgedImage image{.file = std::string(set.samples.file_name(answer.sample)),
@@ -121,14 +140,6 @@ JudgedImage judged_image(const Dataset& set, const Prediction& answer, const Tra
     image.best.push_back({answer.next[i], answer.next_shares[i]});
   if (draws) image.thumbnail = thumbnail_of(set, answer.sample, pixels);
   return image;
-}
-
-std::vector<JudgedImage> judged_images(const Dataset& set, const std::vector<Prediction>& answers,
-                                       const TransformSpec& pixels, bool draws) {
-  std::vector<JudgedImage> images;
-  for (const std::size_t i : answers_to_show(answers))
-    images.push_back(judged_image(set, answers[i], pixels, draws && images.size() < kMostDrawn));
-  return images;
 }
 
 }  // namespace kiln

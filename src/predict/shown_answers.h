@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "data/dataset/dataset.h"
 #include "data/transform/image_pipeline.h"
+#include "record/label_scores.h"
 #include "record/training_record.h"
+#include "report/scores/score_formats.h"
 #include "train/evaluation.h"
 
 namespace kiln {
@@ -28,11 +31,12 @@ PictureList gallery_of(std::vector<JudgedImage> images, bool is_calibrated);
 inline constexpr std::size_t kLeastAlike = 24;
 PictureList unlike_gallery(double separation);
 
+// The answer that is written as `score` for an image of class `label`; -1: unknown.
+Prediction prediction_of(const Score& score, std::uint32_t sample, std::int32_t label);
+Prediction prediction_of(const LabelMistake& mistake, std::uint32_t sample);
+
 // An answer for an image of `set`, which the model sees through `pixels`; its picture, if `draws`.
 JudgedImage judged_image(const Dataset& set, const Prediction& answer, const TransformSpec& pixels,
                          bool draws);
-// Those of answers_to_show().
-std::vector<JudgedImage> judged_images(const Dataset& set, const std::vector<Prediction>& answers,
-                                       const TransformSpec& pixels, bool draws);
 
 }  // namespace kiln

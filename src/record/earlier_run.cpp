@@ -50,9 +50,8 @@ struct LogFile {
 
 std::vector<LogFile> log_files(const fs::path& logs) {
   std::vector<LogFile> files;
-  std::error_code fault;
   for (const LogFiles& kind : kLogFiles)
-    for (const std::string& name : names_in(logs / kind.folder, fault)) {
+    for (const std::string& name : names_in(logs / kind.folder)) {
       const std::string_view prefix = kind.prefix, ending = kind.ending;
       if (!name.starts_with(prefix) || !name.ends_with(ending) ||
           name.size() < prefix.size() + ending.size())

@@ -43,11 +43,7 @@ void Evaluation::add(const PredictedImage& image) {
   classes_[truth].hits += is_right ? 1 : 0;
   if (!confusion_.empty()) confusion_.at(image.truth, image.top.front()) += 1;
   count_answer(confidence, is_right, answers_);
-  const auto place =
-      static_cast<std::size_t>(std::clamp(confidence, 0.0, 1.0) * kNumConfidenceBins);
-  ConfidenceBins& bins = bins_[guess];
-  ++bins.guesses[std::min(place, kNumConfidenceBins - 1)];
-  bins.hits[std::min(place, kNumConfidenceBins - 1)] += is_right ? 1 : 0;
+  count_answer(confidence, is_right, bins_[guess]);
   const int bin = static_cast<int>(std::ceil(confidence * kNumCalibrationBins)) - 1;
   CalibrationBin& calibration =
       calibration_[static_cast<std::size_t>(std::clamp(bin, 0, kNumCalibrationBins - 1))];

@@ -30,13 +30,6 @@ struct CalibrationBin {
   double accuracy() const { return share_of(right, images); }
 };
 
-// What is answered with a class, by confidence: bin b holds those in [b, b + 1) /
-// kNumConfidenceBins.
-inline constexpr std::size_t kNumConfidenceBins = 20;
-struct ConfidenceBins {
-  std::array<std::int64_t, kNumConfidenceBins> guesses{}, hits{};
-};
-
 // Sums over the images of one model, in memory that grows with the number of classes. One thread.
 class Evaluation {
  public:

@@ -195,7 +195,7 @@ std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact) {
 
 namespace {
 
-constexpr std::size_t kMaxRows = 1000, kMostPairs = 30, kMostMistakes = 16;
+constexpr std::size_t kMaxRows = 1000, kMostBinned = 500, kMostPairs = 30, kMostMistakes = 16;
 
 std::string share_text(double share) {
   return std::isnan(share) ? "–" : percent(share);
@@ -230,7 +230,12 @@ ResultTable table_of_classes(const LabelAnswers& answers, const std::vector<Clas
                           share_text(score.f1()),
                           formatted("%.3f", calibration.labels[c].threshold), grouped(score.images),
                           grouped(score.guesses)});
-    table.curves.push_back(precision_by_recall(ranked_answers(answers, c)));
+    const std::vector<LabelAnswer> ranked = ranked_answers(answers, c);
+    table.curves.push_back(precision_by_recall(ranked));
+    if (scores.size() > kMostBinned) continue;
+    ConfidenceBins& bins = table.bins.emplace_back();
+    for (const LabelAnswer& answer : ranked)
+      count_answer(calibration.labels[c].probability(answer.logit), answer.is_there, bins);
   }
   return table;
 }

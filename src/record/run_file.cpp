@@ -17,7 +17,6 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 30;
-constexpr std::size_t kTail = 200;            // bytes; measured times among them make them unique
 constexpr std::size_t kPieceBytes = 1 << 20;  // per read
 constexpr std::size_t kMaxLineBytes = 256 << 20;
 
@@ -185,8 +184,7 @@ class RunFile : public RunSink {
  private:
   std::filesystem::path own_path() const { return replaces_ ? next_record(path_) : path_; }
   void remove_next() const {
-    std::error_code fault;
-    if (!replaces_) std::filesystem::remove(next_record(path_), fault);  // left by an earlier run
+    if (!replaces_) remove_quietly(next_record(path_));  // left by an earlier run
   }
 
   const std::filesystem::path path_;
@@ -363,12 +361,11 @@ std::filesystem::path model_of(const std::filesystem::path& path) {
 
 RunRecord read_run(const std::filesystem::path& path) {
   const std::filesystem::path file = record_of(path);
-  std::error_code fault;
-  if (!std::filesystem::exists(file, fault) && !fault)
+  if (type_at(file) == std::filesystem::file_type::not_found)
     refuse("'" + file.string() + "' does not exist: give the --log-path of a `kiln train` run." +
            did_you_mean_path(path));
   RunFollower follower(file);
-  follower.read_news_of(file);
+  follower.read_news();
   try {
     require_start(follower.run());
   } catch (const Error& error) {
@@ -413,29 +410,13 @@ void refuse_records(const std::filesystem::path& output,
 }
 
 bool RunFollower::read_news() {
-  const std::filesystem::path next = next_record(file_);
-  return read_news_of(is_there(next) ? next : file_);
-}
-
-bool RunFollower::read_news_of(const std::filesystem::path& record) {
   std::error_code fault;
-  const auto kind = std::filesystem::status(record, fault).type();
+  const auto kind = std::filesystem::status(file_, fault).type();
   if (kind == std::filesystem::file_type::not_found) return false;
   if (kind != std::filesystem::file_type::regular)
-    refuse_unreadable(record, fault ? fault.value() : EINVAL);
-  std::ifstream file(record, std::ios::binary);
-  if (!file && errno == ENOENT) return false;  // renamed when the first epoch ended
-  if (!file) refuse_unreadable(record, errno);
-  std::string tail(tail_.size(), '\0');
-  file.seekg(static_cast<std::streamoff>(read_ - tail.size()));
-  file.read(tail.data(), static_cast<std::streamsize>(tail.size()));
-  if (file.gcount() != static_cast<std::streamsize>(tail.size()) || tail != tail_) {
-    run_ = {};
-    rest_.clear();
-    tail_.clear();
-    read_ = 0;
-  }
-  file.clear();
+    refuse_unreadable(file_, fault ? fault.value() : EINVAL);
+  std::ifstream file(file_, std::ios::binary);
+  if (!file) refuse_unreadable(file_, errno);
   file.seekg(static_cast<std::streamoff>(read_));
   const std::uint64_t before = read_;
   try {
@@ -454,8 +435,6 @@ bool RunFollower::read_piece(std::istream& file) {
   const auto got = static_cast<std::size_t>(file.gcount());
   rest_.resize(old_rest + got);
   read_ += got;
-  tail_.append(rest_, old_rest + got - std::min(got, kTail));
-  tail_.erase(0, tail_.size() - std::min(tail_.size(), kTail));
   if (read_ > kMaxBytes) refuse("It is larger than 4 GiB.");
   if (rest_.find('\n', old_rest) != std::string::npos)
     rest_.erase(0, add_run_lines(rest_, read_ - rest_.size(), &run_));

@@ -91,15 +91,11 @@ class RunFollower {
  public:
   explicit RunFollower(std::filesystem::path file) : file_(std::move(file)) {}
 
-  // Reads new complete lines; returns false if there are none or the file is missing. A new run, in
-  // the file or in its `.next`, replaces the previous one, and a file that was cut back is read
-  // again from the start. Throws Error if the file cannot be read or is not a run record.
+  // Reads new complete lines; returns false if there are none or the file is missing. Throws Error
+  // if the file cannot be read or is not a run record.
   bool read_news();
-  // The same for this file only.
-  bool read_news_of(const std::filesystem::path& record);
 
   const RunRecord& run() const { return run_; }
-  bool has_begun() const { return run_.start.time != 0; }
 
  private:
   // Reads a piece of the file and adds its complete lines; false at the end of the file.
@@ -109,7 +105,6 @@ class RunFollower {
   RunRecord run_;
   std::string rest_;  // an incomplete line
   std::uint64_t read_ = 0;
-  std::string tail_;  // the last bytes read, to recognize the file
 };
 
 // The run that began at `start_time`, read from `path` or its `.next`; empty if neither can be read

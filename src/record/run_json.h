@@ -159,7 +159,7 @@ KILN_FIELDS(ClassShare, label, share)
 
 KILN_FIELDS(JudgedImage, file, truth, guess, confidence, best, thumbnail, heat_map)
 
-KILN_FIELDS(ResultTable, id, heading, lead, caption, columns, rows, curves)
+KILN_FIELDS(ResultTable, id, heading, lead, caption, columns, rows, curves, bins)
 
 KILN_FIELDS(TaskVerdict, text, has_learned)
 
@@ -183,7 +183,9 @@ bool says_nothing(const T& member) {
   if constexpr (std::same_as<T, TaskVerdict>) return member.text.empty();
   if constexpr (std::same_as<T, std::vector<Figure>> || std::same_as<T, std::vector<ResultTable>> ||
                 std::same_as<T, std::vector<LabelCalibration>> ||
-                std::same_as<T, std::vector<ClassShare>> || std::same_as<T, std::vector<Shortcut>>)
+                std::same_as<T, std::vector<ClassShare>> ||
+                std::same_as<T, std::vector<Shortcut>> ||
+                std::same_as<T, std::vector<ConfidenceBins>>)
     return member.empty();
   return false;
 }

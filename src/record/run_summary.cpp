@@ -1,7 +1,6 @@
 #include "record/run_summary.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <filesystem>
 #include <functional>
@@ -218,22 +217,22 @@ std::string peak_memory_text(const RunEnd& end) {
          (end.peak_device_bytes > 0 ? ", GPU " + bytes_text(end.peak_device_bytes) : "");
 }
 
+MeanLoad mean_load(const std::vector<EpochRecord>& epochs) {
+  const auto mean = [&](double GpuLoad::*load) {
+    return mean_of(epochs, [&](auto& epoch) { return epoch.gpu ? (*epoch.gpu).*load : NAN; });
+  };
+  MeanLoad load{.cpu = mean_of(epochs, [](auto& epoch) { return epoch.cpu_share; })};
+  if (const double percents = mean(&GpuLoad::utilization_percent); !std::isnan(percents))
+    load = {percents / 100, mean(&GpuLoad::power_watts), load.cpu};
+  return load;
+}
+
 std::string load_text(const std::vector<EpochRecord>& epochs) {
-  double cpu = 0, gpu = 0, watts = 0;
-  bool has_gpu = false;
-  for (const EpochRecord& epoch : epochs) {
-    has_gpu = has_gpu || epoch.gpu.has_value();
-    cpu += epoch.cpu_share;
-    gpu += epoch.gpu ? epoch.gpu->utilization_percent : 0;
-    watts += epoch.gpu ? epoch.gpu->power_watts : 0;
-  }
-  const auto count = static_cast<double>(epochs.size());
-  if (has_gpu)
-    return formatted("GPU %.0f %%", gpu / count) +
-           (watts > 0 ? formatted(", %.0f W", watts / count) : "");
-  return cpu > 0
-             ? formatted("%.0f %% of the compute threads' time on the processor", 100 * cpu / count)
-             : "";
+  const auto [gpu, watts, cpu] = mean_load(epochs);
+  if (gpu)
+    return formatted("GPU %.0f %%", 100 * *gpu) + (watts > 0 ? formatted(", %.0f W", watts) : "");
+  return cpu > 0 ? formatted("%.0f %% of the compute threads' time on the processor", 100 * cpu)
+                 : "";
 }
 
 std::string run_title(const RunStart& start) {
@@ -382,16 +381,13 @@ CondensedMatrix condensed(const ConfusionMatrix& matrix, int most) {
 }
 
 std::string option_of(const RunStart& start, std::string_view name) {
-  const auto found = std::ranges::find(start.options, name, &TextPairs::value_type::first);
-  return found == start.options.end() ? "" : found->second;
+  return value_of(start.options, name);
 }
 
 double price_per_hour(const RunStart& start) {
   constexpr double kMaxPrice = 1e6;
-  const std::string text = option_of(start, "price-per-hour");
-  double price = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), price);
-  return read.ec == std::errc() && price > 0 && price <= kMaxPrice ? price : 0;
+  const double price = number_in<double>(option_of(start, "price-per-hour")).value_or(0);
+  return price > 0 && price <= kMaxPrice ? price : 0;
 }
 
 std::string price_text(double price) {

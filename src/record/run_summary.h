@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -138,7 +139,15 @@ std::vector<Shortcut> telling(std::vector<Shortcut> shortcuts, double model_gain
 // Sentences on telling() shortcuts, of which there is one at least. `model`: its accuracy.
 std::string shortcuts_text(const std::vector<Shortcut>& shortcuts, double model);
 
-// Device load averaged over the epochs: "GPU 91 %, 350 W", or on a CPU the share of processor time
+// Device load averaged over the epochs. `gpu`: utilization, 0 to 1; empty if there is no GPU or it
+// does not tell, as in MIG slices. `cpu`: the share of processor time that the compute threads got.
+struct MeanLoad {
+  std::optional<double> gpu = {};
+  double watts = 0, cpu = 0;
+};
+MeanLoad mean_load(const std::vector<EpochRecord>& epochs);
+
+// The same in words: "GPU 91 %, 350 W", or on a CPU the share of processor time
 // that the compute threads got. Empty if not measured.
 std::string load_text(const std::vector<EpochRecord>& epochs);
 

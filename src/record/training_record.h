@@ -108,6 +108,19 @@ inline void count_answer(double confidence, bool is_right, std::vector<AnswerBin
   if (is_right) ++bin.right;
 }
 
+// What is answered with a class, by confidence: of those in [b, b + 1) / 20, element 2 b counts
+// all, and 2 b + 1 the right ones.
+using ConfidenceBins = std::vector<std::int64_t>;
+inline constexpr std::size_t kNumConfidenceBins = 20;
+
+inline void count_answer(double confidence, bool is_right, ConfidenceBins& bins) {
+  bins.resize(2 * kNumConfidenceBins);
+  const auto bin = static_cast<std::size_t>(std::clamp(confidence, 0.0, 1.0) * kNumConfidenceBins);
+  std::int64_t* counts = &bins[2 * std::min(bin, kNumConfidenceBins - 1)];
+  counts[0] += 1;
+  counts[1] += is_right ? 1 : 0;
+}
+
 inline constexpr double kLowestTemperature = 0.05, kHighestTemperature = 20;
 
 // Whether the fit ended at a limit: confidence then does not tell right answers from wrong ones.
@@ -259,12 +272,14 @@ struct JudgedImage {
 };
 
 // A section with a table of plain texts, the first of each row its heading. `curves`: of each row,
-// values from 0 to 1, evenly spaced, in a last column; may be empty.
+// values from 0 to 1, evenly spaced, in a last column; `bins`: of each row's class, to count it
+// from another confidence on. Both may be empty.
 struct ResultTable {
   std::string id, heading, lead, caption;
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows = {};
   std::vector<std::vector<double>> curves = {};
+  std::vector<ConfidenceBins> bins = {};
 };
 
 // Whether the model learned, with the figure that says so. Without text: as top-1 says.

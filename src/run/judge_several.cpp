@@ -112,13 +112,8 @@ class JudgeOfSeveralLabels final : public Judge {
     Calibration calibration;
     for (std::size_t c = 0; c < answers.num_classes; ++c)
       calibration.labels.push_back(calibrated(ranked_answers(answers, c)));
-    const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
-      const std::uint32_t sample = samples[mistake.image];
-      return judged_image(valid,
-                          {.sample = sample,
-                           .label = mistake.label,
-                           .predicted = mistake.label,
-                           .confidence = static_cast<float>(mistake.confidence)},
+    const auto show = [&](const LabelMistake& mistake) {
+      return judged_image(valid, prediction_of(mistake, samples[mistake.image]),
                           job.plan.pixels.valid, !job.config.output.no_pictures);
     };
     return label_results(answers, calibration, valid.classes, show).details;

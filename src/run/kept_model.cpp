@@ -36,8 +36,7 @@ fs::path keep_elsewhere(const std::string& log_path, const std::vector<OutputFil
       write_directory(prepare_model_output(place), files);
       return place;
     } catch (const std::exception&) {  // Error, or std::system_error
-      std::error_code fault;
-      fs::remove(place, fault);  // if it is empty
+      remove_quietly(place);           // if it is empty
     }
   }
   return {};

@@ -89,8 +89,8 @@ CheckpointFile file_of(const Json& value) {
   if (!value.is_object()) refuse_manifest("has a file that is not an object");
   CheckpointFile file{text_in(value, "name"), number_in(value, "bytes", kMaxCheckpointBytes), 0};
   const std::string hash = text_in(value, "content_hash");
-  const auto end = std::from_chars(hash.data(), hash.data() + hash.size(), file.hash, 16).ptr;
-  if (hex_digits(file.hash) != hash || end != hash.data() + hash.size())
+  file.hash = kiln::number_in<std::uint64_t>(hash, 16).value_or(0);
+  if (hex_digits(file.hash) != hash)
     refuse_manifest("has a 'content_hash' that is not 16 hexadecimal digits");
   return file;
 }
@@ -183,8 +183,7 @@ StateDict read_tensors(const fs::path& folder, const CheckpointFile& file) {
 
 // Throws FormatFault, or CannotJudge.
 CheckpointManifest read_manifest(const fs::path& folder) {
-  std::error_code fault;
-  if (fs::symlink_status(folder / kManifestFile, fault).type() == fs::file_type::not_found)
+  if (type_of_entry(folder / kManifestFile) == fs::file_type::not_found)
     throw FormatFault("it has no " + std::string(kManifestFile) +
                       ": it was not completely written");
   return parse_manifest(read_part(folder / kManifestFile, kMaxManifest));
@@ -285,8 +284,7 @@ std::optional<fs::path> single_checkpoint(const fs::path& path) {
 
 bool is_checkpoint(const fs::path& path) {
   if (single_checkpoint(path)) return true;
-  std::error_code fault;
-  return std::ranges::any_of(names_in(path, fault), [&](const std::string& name) {
+  return std::ranges::any_of(names_in(path), [&](const std::string& name) {
     return number_of(name, checkpoint_name) && single_checkpoint(path / name);
   });
 }

@@ -359,8 +359,7 @@ static DurableFile linked_file(const fs::path& path, const fs::path& source) {
 
 void keep_directory(const fs::path& folder, const fs::path& before) {
   const OutputFolder kept = prepare_model_output(before);
-  std::error_code fault;
-  std::vector<std::string> names = names_in(folder, fault);
+  std::vector<std::string> names = names_in(folder);
   std::erase_if(names, [](const std::string& name) { return !is_known_name(name); });
   std::partition(names.begin(), names.end(),
                  [](const std::string& name) { return name != kMetaFile; });

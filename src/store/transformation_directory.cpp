@@ -73,10 +73,8 @@ void check_meta_of(const fs::path& folder) {
 }  // namespace
 
 std::string read_transformation_directory(const fs::path& folder) {
-  std::error_code fault;
-  const fs::file_status status = fs::status(folder, fault);
-  if (!fs::exists(status)) fail(folder, "does not exist", did_you_mean_path(folder));
-  if (!fs::is_directory(status)) fail(folder, "is a file, not a folder");
+  if (!is_there(folder)) fail(folder, "does not exist", did_you_mean_path(folder));
+  if (!is_folder(folder)) fail(folder, "is a file, not a folder");
   if (is_half_replaced(folder))
     fail(folder, "was left incomplete by a program that was killed, or is still being written");
   if (!is_there(folder / kMetaFile))

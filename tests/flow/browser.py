@@ -17,7 +17,8 @@ OPTIONS = ("--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-g
            "--use-fake-ui-for-media-stream", f"--host-resolver-rules=MAP {STRANGE_HOST} 127.0.0.1")
 
 
-# What is wrong with how a page is laid out: labels of charts that overlap, are cut or above 100 %, and tiles that leave a gap.
+# What is wrong with how a page is laid out: labels of charts that overlap, are cut or above 100 %, tiles that leave a gap, the
+# same anchor twice, and percent signs that a line may begin with.
 FAULTS = """(() => {
   const faults = [];
   const box = e => {
@@ -39,6 +40,11 @@ FAULTS = """(() => {
   const area = e => e.clientWidth * e.clientHeight;
   for (const tiles of document.querySelectorAll('.tiles'))
     if ([...tiles.children].reduce((sum, tile) => sum + area(tile), 0) < .97 * area(tiles)) faults.push('a gap between tiles');
+  const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
+  faults.push(...ids.filter((id, i) => ids.indexOf(id) !== i).map(id => 'twice: ' + id));
+  for (const e of document.querySelectorAll('body *:not(script, bdi)'))
+    for (const node of e.childNodes)
+      if (node.nodeType === Node.TEXT_NODE && /\\d %/.test(node.data)) faults.push('apart: ' + node.data);
   return faults;
 })()"""
 
@@ -160,8 +166,9 @@ class BrowserCase(FlowTest):
         super().setUpClass()
         cls.browser = cls.enterClassContext(Browser())
 
-    def look_at(self, page):
-        """Opens a page, which must be quiet, ask for nothing and fit, from narrow to wide, light and dark, and on paper."""
+    def look_at(self, page, beside=()):
+        """Opens a page, which must be quiet, ask for nothing but pictures `beside` it and fit, from narrow to wide, light and dark,
+        and on paper."""
         self.assertLess(page.stat().st_size, 10_000_000)
         backgrounds = set()
         for width, scheme in ((390, "light"), (768, "light"), (1200, "dark")):
@@ -169,11 +176,13 @@ class BrowserCase(FlowTest):
             self.browser.open(page)
             self.assertEqual(self.browser.complaints(), [])
             self.assertEqual(self.browser.requests(), [page.absolute().as_uri()])
+            allowed = {page.absolute().as_uri(), *(path.absolute().as_uri() for path in beside)}
             self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
             self.assertEqual(self.browser.evaluate(FAULTS), [])
             backgrounds.add(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
             self.browser.evaluate(WORK)
             self.assertEqual(self.browser.complaints(), [])
+            self.assertLessEqual(set(self.browser.requests()), allowed)
             self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
         self.assertEqual(len(backgrounds), 2)
         self.browser.call("Emulation.setScriptExecutionDisabled", value=True)

@@ -6,9 +6,8 @@ import random
 import shutil
 import sys
 import tempfile
-import unittest
 
-from browser import PROGRAM, Browser
+from browser import BrowserCase
 from flow import FlowTest, files_below, kiln, main
 
 FILES = {"audit.html", "audit.json", "doubtful.csv", "duplicates.csv"}
@@ -31,7 +30,7 @@ def pillow():
     return Image
 
 
-class AuditTest(FlowTest):
+class Audited(FlowTest):
     @classmethod
     def setUpClass(cls):
         """A backbone that was trained on other drawings, of more classes."""
@@ -76,6 +75,8 @@ class AuditTest(FlowTest):
             turned[f"{wrong}/{target.name}"] = truth
         return turned
 
+
+class AuditTest(Audited):
     def test_turned_labels_come_first(self):
         turned = self.turn_labels()
         before = files_below(self.photos)
@@ -249,21 +250,52 @@ class AuditTest(FlowTest):
         self.assert_refused(self.audit("--max-bad-images", "100%"), 1, "not an image: it is text")
         self.assertFalse((self.folder / "audit/audit.json").exists())
 
-    @unittest.skipUnless(PROGRAM, "no Chromium here: install chromium-headless-shell")
-    def test_decisions_on_the_page_become_a_table(self):
+
+class PageTest(Audited, BrowserCase):
+    def test_decisions_become_a_table(self):
         self.turn_labels()
         folder, record = self.audited()
+        self.look_at(folder / "audit.html")
         first, second = record["doubtful"][:2]
-        with Browser() as browser:
-            browser.open(folder / "audit.html")
-            for number, name in ((0, "is " + first["suggested"]), (1, "leave out")):
-                browser.evaluate(f"[...document.querySelectorAll('.decide')[{number}].querySelectorAll('button')]"
-                                 f".find(b => b.textContent === '{name}').click()")
-            saved = browser.evaluate("decodeURIComponent(document.querySelector('.save').href.split(',').slice(1).join(','))")
-            self.assertEqual(saved, browser.evaluate("document.querySelector('textarea').value"))
-            self.assertEqual(browser.complaints(), [])
+        self.browser.open(folder / "audit.html")
+        for number, name in ((0, "is " + first["suggested"]), (1, "leave out")):
+            self.browser.evaluate(f"[...document.querySelectorAll('.decide')[{number}].querySelectorAll('button')]"
+                                  f".find(b => b.textContent === '{name}').click()")
+        saved = self.browser.evaluate("decodeURIComponent(document.querySelector('.save').href.split(',').slice(1).join(','))")
+        self.assertEqual(saved, self.browser.evaluate("document.querySelector('textarea').value"))
+        self.assertEqual(self.browser.complaints(), [])
         self.assertEqual(list(csv.DictReader(saved.splitlines())),
                          [{"path": first["path"], "label": first["suggested"]}, {"path": second["path"], "label": ""}])
+
+    def test_pictures_that_a_page_has_no_room_for_are_beside_it(self):
+        images = sorted(self.photos.rglob("*.*"))
+        for path in images:
+            shutil.copy(path, path.with_name("copy-of-" + path.name))
+        result = self.audit("--top", 1000)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        folder = self.folder / "audit"
+        beside = sorted((folder / "pictures").iterdir())
+        num_copies = len(json.loads((folder / "audit.json").read_text())["duplicates"])
+        self.assertEqual(len(beside), 2 * (num_copies - 200))
+        self.look_at(folder / "audit.html", beside)
+        last = "[...document.querySelectorAll('#copies img')].at(-1)"
+        show = "document.querySelector('#copies .gallery + button').click()"
+        wait = f"new Promise(r => {{ const i = {last}; i.complete ? r() : (i.onload = i.onerror = r); }})"
+        for is_there in (True, False):
+            with self.subTest(is_there=is_there):
+                if not is_there:
+                    (folder / "pictures").rename(folder / "elsewhere")
+                self.browser.open(folder / "audit.html")
+                for _ in range(num_copies // 48 + 1):
+                    self.browser.evaluate(show)
+                self.browser.evaluate(wait)
+                self.assertEqual(self.browser.evaluate(f"{last}.naturalWidth > 0"), is_there)
+                self.assertEqual(self.browser.evaluate("document.getElementById('missing').hidden"), is_there)
+        # They go with the audit that had them; what a person has put there stays.
+        (folder / "elsewhere").rename(folder / "pictures")
+        (folder / "pictures/own.jpg").touch()
+        self.assertEqual(self.audit("--top", 1).returncode, 0)
+        self.assertEqual(files_below(folder / "pictures"), {"own.jpg": b""})
 
 
 if __name__ == "__main__":

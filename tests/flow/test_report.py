@@ -167,7 +167,7 @@ class BrowserTest(BrowserCase):
         hits = {truth: count for truth, guess, count in judgement["confusion"]["cells"] if truth == guess}
         rows = self.browser.evaluate("[...document.querySelectorAll('#classes tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
         self.assertEqual({row[0]: int(row[4]) for row in rows}, {made.classes[truth]: count for truth, count in hits.items()})
-        recalls = [float(row[1].removesuffix(" %")) for row in rows]
+        recalls = [float(row[1].removesuffix("\u00a0%")) for row in rows]
         self.assertEqual(recalls, sorted(recalls))
         cells = self.browser.evaluate("[...document.querySelectorAll('.matrix tbody tr')].map(r => [...r.cells].slice(1).map(c => Number(c.textContent)))")
         self.assertEqual([[truth, guess, count] for truth, row in enumerate(cells) for guess, count in enumerate(row) if count],
@@ -175,7 +175,7 @@ class BrowserTest(BrowserCase):
         images = self.browser.evaluate("[...document.querySelectorAll('.gallery img')].map(i => [i.alt, i.naturalWidth, i.className])")
         self.assertEqual(images, [[image["file"], 8, "pixels"] for image in made.wrong])
         first = made.wrong[0]
-        self.assertEqual(self.texts(".gallery .guess")[0], made.classes[first["guess"]] + " 99.9 %")
+        self.assertEqual(self.texts(".gallery .guess")[0], made.classes[first["guess"]] + " 99.9\u00a0%")
         self.assertEqual(self.texts(".gallery .truth")[0], "labeled " + made.classes[first["truth"]])
 
     def test_pictures_are_chosen_opened_and_found_from_the_matrix(self):

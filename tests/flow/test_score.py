@@ -12,13 +12,14 @@ import tempfile
 import threading
 import time
 
+from browser import BrowserCase
 from flow import KILN, FlowTest, become_nobody, explanations, files_below, kiln, main
 
 DEPS = pathlib.Path(__file__).parents[2] / ".deps"
 ARROW = {**os.environ, "PYTHONPATH": f"{os.environ.get('KILN_ARROW_ROOT', DEPS / 'arrow')}:{DEPS / 'parity'}"}
 
 
-class ScoreTest(FlowTest):
+class Scored(FlowTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -42,6 +43,8 @@ class ScoreTest(FlowTest):
         with open(self.folder / "scores.csv", newline="") as file:
             return list(csv.DictReader(file))
 
+
+class ScoreTest(Scored):
     def names(self, folder):
         return sorted(files_below(folder))
 
@@ -623,6 +626,21 @@ class ScoreTest(FlowTest):
         rows = self.rows("--max-bad-images", 1, model=model, data=data)
         self.assertEqual(len(rows), len(expected) + 1)
         self.assertFalse([row for row in rows if row["fault"]])
+
+
+class PageTest(Scored, BrowserCase):
+    def test_answers_on_a_page(self):
+        page = self.folder / "answers.html"
+        rows = self.rows("--page", page, data=self.data / "val")
+        self.look_at(page)
+        shown = self.browser.evaluate("[...document.querySelectorAll('figure')].map(f => [f.dataset.file, f.dataset.answer,"
+                                      " f.querySelectorAll('.best li').length])")
+        classes = len(list((self.data / "val").iterdir()))
+        self.assertLessEqual({tuple(one) for one in shown}, {(row["path"], row["label"], classes) for row in rows})
+        self.assertNotIn("label_2", rows[0])  # of the page alone
+        counts = self.browser.evaluate("Object.fromEntries([...document.querySelectorAll('#answers tbody tr')].map(r =>"
+                                       " [r.cells[0].textContent, Number(r.cells[1].textContent)]))")
+        self.assertEqual(counts, {name: sum(row["label"] == name for row in rows) for name in {row["label"] for row in rows}})
 
 
 if __name__ == "__main__":

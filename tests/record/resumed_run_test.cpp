@@ -311,29 +311,6 @@ TEST_F(ResumedRun, FindsTheStateOfItsSinks) {
   EXPECT_EQ(parse_run(third.record_text()).sink_states, (TextPairs{{"tracker", "run 8"}}));
 }
 
-TEST_F(ResumedRun, IsFollowedWhenItsRecordIsCutBack) {
-  const fs::path logs = folder("logs");
-  RunFollower follower(logs / kRunFileName);
-  std::string text;
-  {
-    const auto first = reporter(logs);
-    first->start(run_.start);
-    text = first->record_text();
-    tell(*first, 0, 3);
-    ASSERT_TRUE(follower.read_news());
-    EXPECT_EQ(follower.run().steps.size(), 2U);
-  }
-  const auto second = reporter(logs);
-  second->resume(run_.start, text, sample_interruption());
-  ASSERT_TRUE(follower.read_news());
-  EXPECT_EQ(follower.run().steps.size(), 0U);
-  EXPECT_EQ(follower.run().interruptions.size(), 1U);
-  tell(*second, 0, 4);
-  ASSERT_TRUE(follower.read_news());
-  EXPECT_EQ(follower.run().steps.size(), 2U);
-  EXPECT_EQ(follower.run().epochs.size(), 2U);
-}
-
 TEST_F(ResumedRun, LosesWhatTheOldRecordHasBeyondTheCheckpoint) {
   const fs::path logs = folder("logs");
   {

@@ -103,23 +103,5 @@ TEST_F(EarlierRun, IsWrittenOverWhereItFinishedNoEpochEither) {
   EXPECT_FALSE(fs::exists(next_record(folder_ / kRunFileName)));
 }
 
-TEST_F(EarlierRun, AFollowerSeesTheNextOneFromItsStart) {
-  RunFollower follower(folder_ / kRunFileName);
-  ASSERT_TRUE(follower.read_news());
-  EXPECT_EQ(follower.run().end.status, RunStatus::kFinished);
-  RunReporter second(log_);
-  begin(second, 2e9);
-  EXPECT_TRUE(AppendedFile::is_in_use(next_record(folder_ / kRunFileName)));
-  ASSERT_TRUE(follower.read_news());
-  EXPECT_EQ(follower.run().start.time, 2e9);
-  EXPECT_EQ(follower.run().steps.size(), 1U);
-  second.epoch(hostile_run().epochs[0], nullptr);
-  EXPECT_TRUE(AppendedFile::is_in_use(folder_ / kRunFileName));
-  ASSERT_TRUE(follower.read_news());
-  EXPECT_EQ(follower.run().steps.size(), 1U);
-  EXPECT_EQ(follower.run().epochs.size(), 1U);
-  EXPECT_EQ(follower.run().end.status, RunStatus::kRunning);
-}
-
 }  // namespace
 }  // namespace kiln

@@ -4,7 +4,6 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -29,15 +28,12 @@ bool is_set(const char* name) {
 
 // The number in a variable; 0 if it is not set or empty. Throws Error kUserError for any other
 // text.
-int number_in(const char* name) {
+int number_of(const char* name) {
   constexpr int kMost = 1'000'000'000;
   std::string text = environment(name);
   if (std::string_view(name) == "PET_NNODES") text.erase(0, text.find(':') + 1);  // "1:4"
-  int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [last, fault] = std::from_chars(text.data(), end, number);
-  if (text.empty() || (fault == std::errc() && last == end && number >= 0 && number <= kMost))
-    return number;
+  const std::optional<int> number = text.empty() ? 0 : number_in<int>(text);
+  if (number && *number >= 0 && *number <= kMost) return *number;
   throw Error(ErrorCode::kUserError,
               std::string("The environment variable ") + name + " is '" +
                   excerpt(environment(name)) +
@@ -89,11 +85,11 @@ LooseProcesses find_loose_processes() {
     int count;
     const char *who, *what;
   } platforms[] = {
-      {number_in("AZUREML_NODE_COUNT"), "Azure ML", " nodes"},
-      {is_set("RANK") ? number_in("WORLD_SIZE") : 0, "a launcher", " processes (RANK, WORLD_SIZE)"},
-      {number_in("PET_NNODES"), "Kubeflow", " nodes (PET_NNODES)"},
+      {number_of("AZUREML_NODE_COUNT"), "Azure ML", " nodes"},
+      {is_set("RANK") ? number_of("WORLD_SIZE") : 0, "a launcher", " processes (RANK, WORLD_SIZE)"},
+      {number_of("PET_NNODES"), "Kubeflow", " nodes (PET_NNODES)"},
       {replicas_of_vertex(), "Vertex AI", " replicas (CLUSTER_SPEC)"},
-      {number_in("AWS_BATCH_JOB_NUM_NODES"), "AWS Batch", " nodes"}};
+      {number_of("AWS_BATCH_JOB_NUM_NODES"), "AWS Batch", " nodes"}};
   const auto* found = std::ranges::find_if(platforms, [](const auto& p) { return p.count > 1; });
   if (found == std::end(platforms)) return {};
   return {found->count,
@@ -102,7 +98,7 @@ LooseProcesses find_loose_processes() {
 
 // The number in a variable, which counts from 0.
 int place_in(const char* name, int count) {
-  if (const int place = number_in(name); place < count) return place;
+  if (const int place = number_of(name); place < count) return place;
   throw Error(ErrorCode::kUserError,
               formatted("--part auto: %s is %s, but must be below %d. Give the part itself, such "
                         "as --part 3/8.",
@@ -112,8 +108,8 @@ int place_in(const char* name, int count) {
 // `whole` is the number of tasks of the array that began the job; 0: not given. Tasks that are
 // started again are an array of their own, which does not tell their places in the first one.
 JobPart part_of_slurm_array(int whole) {
-  const int first = number_in("SLURM_ARRAY_TASK_MIN"), last = number_in("SLURM_ARRAY_TASK_MAX"),
-            count = number_in("SLURM_ARRAY_TASK_COUNT"), task = number_in("SLURM_ARRAY_TASK_ID"),
+  const int first = number_of("SLURM_ARRAY_TASK_MIN"), last = number_of("SLURM_ARRAY_TASK_MAX"),
+            count = number_of("SLURM_ARRAY_TASK_COUNT"), task = number_of("SLURM_ARRAY_TASK_ID"),
             step = std::max(1, (last - first) / std::max(1, count - 1));
   const bool is_even = last == first + step * (count - 1) && task >= first && task <= last &&
                        (task - first) % step == 0;
@@ -156,14 +152,14 @@ bool is_lost_with_container(const std::string& path) {
 }
 
 int num_launched() {
-  const int of_slurm = number_in("SLURM_STEP_NUM_TASKS");
-  const int of_mpi = std::max(number_in("OMPI_COMM_WORLD_SIZE"), number_in("PMI_SIZE"));
+  const int of_slurm = number_of("SLURM_STEP_NUM_TASKS");
+  const int of_mpi = std::max(number_of("OMPI_COMM_WORLD_SIZE"), number_of("PMI_SIZE"));
   return std::max({1, of_slurm, of_mpi, find_loose_processes().count});
 }
 
 int launched_rank() try {
-  const int rank = std::max({number_in("OMPI_COMM_WORLD_RANK"), number_in("PMIX_RANK"),
-                             number_in("PMI_RANK"), number_in("SLURM_PROCID")});
+  const int rank = std::max({number_of("OMPI_COMM_WORLD_RANK"), number_of("PMIX_RANK"),
+                             number_of("PMI_RANK"), number_of("SLURM_PROCID")});
   return rank < num_launched() ? rank : 0;
 } catch (const Error&) {
   return 0;
@@ -171,7 +167,7 @@ int launched_rank() try {
 
 int launched_local_rank() try {
   return std::min(launched_rank(),
-                  std::max(number_in("OMPI_COMM_WORLD_LOCAL_RANK"), number_in("SLURM_LOCALID")));
+                  std::max(number_of("OMPI_COMM_WORLD_LOCAL_RANK"), number_of("SLURM_LOCALID")));
 } catch (const Error&) {
   return 0;
 }
@@ -193,10 +189,10 @@ JobPart part_of_job(int count) {
                 "--part auto: this is no task of a Slurm array or host of a SageMaker job, and "
                 "RANK and WORLD_SIZE are not set; nor, for auto/N, is JOB_COMPLETION_INDEX. Give "
                 "the part itself, such as --part 3/8.");
-  const int size = number_in("WORLD_SIZE"), num_local = number_in("LOCAL_WORLD_SIZE");
+  const int size = number_of("WORLD_SIZE"), num_local = number_of("LOCAL_WORLD_SIZE");
   return {.number = place_in("RANK", size) + 1,
           .count = size,
-          .local = num_local > 0 ? place_in("LOCAL_RANK", num_local) : number_in("LOCAL_RANK"),
+          .local = num_local > 0 ? place_in("LOCAL_RANK", num_local) : number_of("LOCAL_RANK"),
           .num_local = std::max(1, num_local)};
 }
 
@@ -204,12 +200,12 @@ LaunchEnvironment detect_launch_environment() {
   LaunchEnvironment launcher;
   const bool open_mpi = is_set("OMPI_COMM_WORLD_SIZE");
   launcher.mpi = open_mpi || is_set("PMIX_RANK");
-  launcher.local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE");
-  if (const int launched = number_in("KILN_LAUNCHED"); launched > 0) {
+  launcher.local_size = number_of("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (const int launched = number_of("KILN_LAUNCHED"); launched > 0) {
     launcher.expected_size = launched;
     launcher.expectation = "kiln launch started " + std::to_string(launched) +
                            ": check that all hosts have the same Open MPI version.";
-  } else if (const int tasks = number_in("SLURM_STEP_NUM_TASKS"); tasks > 1 && !open_mpi) {
+  } else if (const int tasks = number_of("SLURM_STEP_NUM_TASKS"); tasks > 1 && !open_mpi) {
     launcher.expected_size = tasks;
     launcher.expectation = "the Slurm step has " + std::to_string(tasks) +
                            " tasks: start it with srun --mpi=pmix (or with one task).";
@@ -221,10 +217,10 @@ LaunchEnvironment detect_launch_environment() {
                            "on Azure ML, an MPIJob on Kubernetes, or else mpirun, srun "
                            "--mpi=pmix or kiln launch.";
   }
-  if (!launcher.mpi && number_in("PMI_SIZE") > 1)
+  if (!launcher.mpi && number_of("PMI_SIZE") > 1)
     throw Error(
         ErrorCode::kUserError,
-        "This process is one of " + std::to_string(number_in("PMI_SIZE")) +
+        "This process is one of " + std::to_string(number_of("PMI_SIZE")) +
             " started by the launcher of another MPI implementation (PMI_SIZE is set), which kiln "
             "does not support: start it with Open MPI's mpirun, srun --mpi=pmix, or kiln launch.");
   return launcher;

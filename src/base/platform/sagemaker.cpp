@@ -158,8 +158,7 @@ void leave_failure_note(const std::string& text) {
 }
 
 void remove_failure_note() {
-  std::error_code failure;
-  std::filesystem::remove(failure_file(), failure);
+  remove_quietly(failure_file());
 }
 
 std::string failure_note() {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "data/archive/archive.h"
 
 namespace kiln {
@@ -35,10 +36,7 @@ std::optional<std::uint64_t> number(std::string_view header, std::size_t at, std
   std::string_view digits = field(header, at, size);
   digits.remove_prefix(std::min(digits.find_first_not_of(' '), digits.size()));
   digits = digits.substr(0, std::min(digits.find(' '), digits.size()));
-  const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
-  if (digits.empty()) return 0;
-  if (fault != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return digits.empty() ? 0 : number_in<std::uint64_t>(digits, 8);
 }
 
 TarKind kind_of(char type) {
@@ -164,11 +162,8 @@ void TarHeaders::read_pax(char type, std::string_view data) {
     if (key == "path") long_name_ = value;
     if (key == "linkpath") long_target_ = value;
     if (key != "size") continue;
-    std::uint64_t size = 0;
-    const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), size);
-    if (bad != std::errc() || end != value.data() + value.size())
-      throw ArchiveFault("a pax header in it has a size that is not a number");
-    pax_size_ = size;
+    pax_size_ = number_in<std::uint64_t>(value);
+    if (!pax_size_) throw ArchiveFault("a pax header in it has a size that is not a number");
   }
 }
 

@@ -74,8 +74,8 @@ void for_each_image(const FolderNames& found, Visit&& visit) {
 
 // True if `folder` is a link to `canonical_root` or to a folder above it.
 bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
+  if (type_of_entry(folder) != fs::file_type::symlink) return false;
   std::error_code fault;
-  if (!fs::is_symlink(fs::symlink_status(folder, fault))) return false;
   const fs::path target = fs::canonical(folder, fault);
   return !fault && is_inside(canonical_root, target);
 }

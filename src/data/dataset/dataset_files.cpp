@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -21,6 +20,7 @@
 #include "base/names.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/listing.h"
@@ -126,15 +126,7 @@ ListFaults faults_in(const ListedFolder& folder, const SampleTable& samples, con
 std::string meant_name(std::string name, const std::function<bool(const std::string&)>& is_there) {
   if (name.find_first_of("\\%") == name.npos || is_there(name)) return name;
   std::ranges::replace(name, '\\', '/');
-  std::string decoded;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const char* const digits = name.data() + i + 1;
-    unsigned char byte = 0;
-    const bool is_escape = name[i] == '%' && i + 2 < name.size() &&
-                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
-    decoded += is_escape ? static_cast<char>(byte) : name[i];
-    if (is_escape) i += 2;
-  }
+  const std::string decoded = url_decoded(name);
   return decoded != name && !is_there(name) && is_there(decoded) ? decoded : name;
 }
 
@@ -364,8 +356,7 @@ const ArchiveMember* ListedFiles::find(std::string_view name) const {
 
 bool ListedFiles::holds(std::string_view name) const {
   if (archive_ != nullptr) return find(name) != nullptr;
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(root_ / name, ignored));
+  return fs::exists(fs::file_status(type_of_entry(root_ / name)));
 }
 
 std::vector<std::string> ListedFiles::json_names() const {

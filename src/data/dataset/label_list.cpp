@@ -1,7 +1,6 @@
 #include "data/dataset/label_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <system_error>
 #include <unordered_set>
@@ -47,19 +46,12 @@ bool is_in_brackets(std::string_view label) {
          (label.starts_with('{') && label.ends_with('}'));
 }
 
-std::optional<double> number_in(std::string_view text) {
-  double number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || end != text.data() + text.size()) return {};
-  return number;
-}
-
 // Whether the row has a confidence of 0, as of Open Images: the image is not of the class.
 bool denies_label(const ListedRow& row) {
   std::string_view text = trimmed(row[ListField::kConfidence]);
   if (text.empty()) return false;
   if (text.starts_with('+')) text.remove_prefix(1);
-  const std::optional<double> confidence = number_in(text);
+  const auto confidence = number_in<double>(text);
   if (!confidence)
     throw RowFault("the confidence '" + excerpt(std::string(text)) + "' is no number");
   return *confidence == 0;
@@ -154,7 +146,7 @@ void ListRows::add(const ListedRow& row) {
     else if (!group.empty())
       image.group = content_hash(group);
     if (const std::string_view text = trimmed(row[ListField::kWeight]); !text.empty()) {
-      const std::optional<double> weight = number_in(text);
+      const auto weight = number_in<double>(text);
       if (!weight || !(*weight >= 0) || *weight > kMaxWeight)
         throw RowFault("the weight '" + std::string(text.substr(0, 40)) +
                        "' is no number from 0 to 1000000");

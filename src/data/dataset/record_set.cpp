@@ -1,7 +1,6 @@
 // Record files (TFRecord, RecordIO): where each image and its label lie.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -218,14 +217,11 @@ std::vector<std::uint64_t> offsets_of_index(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
-    const char* begin = line.data() + std::min(line.find('\t') + 1, line.size());
-    const char* end = line.data() + line.size();
-    std::uint64_t offset = 0;
-    const auto [stop, fault] = std::from_chars(begin, end, offset);
-    if (fault != std::errc() || stop != end)
+    const auto offset = number_in<std::uint64_t>(line.substr(line.find('\t') + 1));
+    if (!offset)
       throw RecordFault("line " + std::to_string(offsets.size() + 1) +
                         " is not a key and an offset");
-    offsets.push_back(offset);
+    offsets.push_back(*offset);
   }
   std::sort(offsets.begin(), offsets.end());
   return offsets;

@@ -487,8 +487,7 @@ PartedDataset split_into_parts(Dataset given, const PartsRequest& request, const
                             request.group_by);
   refuse_few_groups(split, images.groups, request);
   const auto wanted = wanted_counts(request, present, images, split.set.notes);
-  if (std::string note = note_of_contradictions(split.set, scanned.hashes); !note.empty())
-    split.set.notes.push_back(std::move(note));
+  split.set.add_note(note_of_contradictions(split.set, scanned.hashes));
   split.parts = choose_parts(images, wanted);
   split.leaks = find_leaks(pairs, split.parts);
   add_missing_classes(present, request, split);

@@ -439,9 +439,8 @@ std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOption
 }
 
 bool is_stream_path(const std::string& path) {
-  std::error_code absent;
   return path == "-" || path.find(kEpoch) != std::string::npos ||
-         std::filesystem::is_fifo(path, absent);
+         type_at(path) == std::filesystem::file_type::fifo;
 }
 
 std::string stream_path(const std::string& path, int epoch) {

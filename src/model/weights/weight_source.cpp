@@ -351,10 +351,9 @@ void add_classes(fs::path file, std::string_view bytes, WeightSource& source) {
 // of the files, or the folder.
 void refuse_shards(const fs::path& path) {
   static const std::regex kShard(R"((?:.*-\d{5}-of-(\d{5})\.\w+|.*\.index\.json))");
-  std::error_code failure;
   std::smatch parts;
   for (const std::string& name :
-       is_folder(path) ? names_in(path, failure) : std::vector{path.filename().string()})
+       is_folder(path) ? names_in(path) : std::vector{path.filename().string()})
     if (std::regex_match(name, parts, kShard) && parts[1] != "00001")
       throw FormatFault(
           quoted_beginning(name) + " is " +

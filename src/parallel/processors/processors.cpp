@@ -86,8 +86,7 @@ const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
 // waits forever, and libgomp ends the process, if they cannot start theirs.
 void require_threads(int count) {
   constexpr const char* kRunning = "/proc/self/task";
-  std::error_code fault;
-  const std::size_t before = names_in(kRunning, fault).size();
+  const std::size_t before = names_in(kRunning).size();
   {
     std::mutex mutex;
     std::condition_variable_any never;
@@ -99,7 +98,7 @@ void require_threads(int count) {
       });
   }
   // The kernel counts a thread until it is gone, a moment after it can be joined.
-  for (int turn = 0; turn < 1000 && names_in(kRunning, fault).size() > before; ++turn)
+  for (int turn = 0; turn < 1000 && names_in(kRunning).size() > before; ++turn)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

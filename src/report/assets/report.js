@@ -30,8 +30,8 @@ function choice(parent, name, values, changed) {
 }
 
 // Tables: a click on a heading sorts by its column, numbers by value; long ones are filtered by what is typed.
-const numberIn = text => /^[−-]?[\d.,]+( ?[%s])?$/.test(text) ? parseFloat(text.replace(/,/g, '').replace('−', '-')) : NaN;
-const percent = share => isFinite(share) ? (100 * share).toFixed(1) + ' %' : '–';
+const numberIn = text => /^[−-]?[\d.,]+(\s?[%s])?$/.test(text) ? parseFloat(text.replace(/,/g, '').replace('−', '-')) : NaN;
+const percent = share => isFinite(share) ? (100 * share).toFixed(1) + '\u00a0%' : '–';
 for (const table of document.querySelectorAll('table:not(.matrix)')) {
   const body = table.tBodies[0], rows = [...body.rows];
   if (!table.tHead || rows.length < 3) continue;
@@ -61,6 +61,12 @@ for (const table of document.querySelectorAll('table:not(.matrix)')) {
     for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
   });
 }
+
+// Pictures beside the page, which was moved without them.
+addEventListener('error', event => {
+  const note = document.getElementById('missing');
+  if (note && event.target.matches?.('.picture img')) note.hidden = false;
+}, true);
 
 // A picture, large, with all that is known of it; arrow keys go on to the next one.
 const viewer = add(document.body, 'dialog', {className: 'viewer', ariaLabel: 'Picture'});
@@ -118,7 +124,7 @@ for (const box of document.querySelectorAll('.gallery')) {
     if (order.value === 'by name') chosen.sort((a, b) => a.dataset.file.localeCompare(b.dataset.file));
     else if (order.value) chosen.sort((a, b) => (order.value === 'surest first' ? 1 : -1) * (sure(b) - sure(a)));
     box.replaceChildren(...chosen.slice(0, most));
-    count.textContent = `${chosen.length} of ${all.length}` + (least.value > 0 ? `, from ${least.value} %` : '');
+    count.textContent = `${chosen.length} of ${all.length}` + (least.value > 0 ? `, from ${least.value}\u00a0%` : '');
     more.hidden = chosen.length <= most;
     more.onclick = () => show(most + 48);
     box.chosen = chosen;
@@ -196,28 +202,41 @@ for (const line of document.querySelectorAll('.thresholds[data-bins]')) {
 
 // The classes, counted from another confidence on.
 const binned = [...document.querySelectorAll('#classes [data-bins]')].map(name => {
-  const cells = [...name.closest('tr').cells];
-  return {cells, images: numberIn(cells[3].textContent), bins: name.dataset.bins.trim().split(' ').map(Number)};
+  const row = name.closest('tr'), titles = [...row.closest('table').tHead.rows[0].cells];
+  const cells = Object.fromEntries(titles.map((title, i) => [title.textContent, row.cells[i]]));
+  const before = titles.map((_, i) => [row.cells[i], [...row.cells[i].childNodes]]);
+  return {cells, before, images: numberIn(cells.images.textContent), bins: name.dataset.bins.trim().split(' ').map(Number)};
 });
 if (binned.length > 0) {
-  const line = document.createElement('p'), text = add(line, 'label', {textContent: 'Counted from a confidence of 0 % on '});
+  const line = document.createElement('p'), text = add(line, 'label'), own = 'threshold' in binned[0].cells;
   const slider = add(line, 'input', {type: 'range', min: 0, max: 95, step: 5, value: 0, ariaLabel: 'least confidence counted'});
+  const told = add(line, 'span', {className: 'quiet'});
   document.querySelector('#classes p').after(line);
+  const show = (cell, text, share) => {
+    const bar = isNaN(share) ? null : cell?.querySelector('.bar');
+    bar?.style.setProperty('--value', 100 * share + '%');
+    if (cell) (bar ?? cell).textContent = text;
+  };
   slider.addEventListener('input', () => {
-    text.textContent = `Counted from a confidence of ${slider.value} % on `;
-    for (const {cells, images, bins} of binned) {
+    const all = {guesses: 0, hits: 0, images: 0}, count = n => n.toLocaleString('en');
+    for (const {cells, before, images, bins} of binned) {
+      for (const [cell, nodes] of before) cell.replaceChildren(...nodes.map(node => node.cloneNode(true)));
       const sum = column => bins.filter((_, i) => i % 2 === column && 5 * (i >> 1) >= slider.value).reduce((a, b) => a + b, 0);
       const guesses = sum(0), hits = sum(1);
-      [[1, hits / images], [2, hits / guesses]].forEach(([column, share]) => {
-        const bar = document.createElement('span');
-        bar.className = 'bar';
-        bar.style.setProperty('--value', 100 * share + '%');
-        bar.textContent = percent(share);
-        cells[column].replaceChildren(isNaN(share) ? percent(share) : bar);
-      });
-      [hits, images - hits, guesses - hits].forEach((count, i) => { cells[4 + i].textContent = count.toLocaleString('en'); });
+      all.guesses += guesses;
+      all.hits += hits;
+      all.images += images;
+      if (Number(slider.value) === 0) continue;
+      for (const [title, share] of [['recall', hits / images], ['precision', hits / guesses]]) show(cells[title], percent(share), share);
+      show(cells.F1, percent(2 * hits / (guesses + images)));
+      show(cells.threshold, (slider.value / 100).toFixed(3));
+      for (const [title, n] of [['right', hits], ['missed', images - hits], ['false', guesses - hits], ['predicted', guesses]]) show(cells[title], count(n));
     }
+    const isOwn = own && Number(slider.value) === 0;
+    text.textContent = isOwn ? 'Counted from the threshold of each class on ' : `Counted from a confidence of ${slider.value}\u00a0% on `;
+    told.textContent = isOwn ? '' : ` ${count(all.hits)} of ${count(all.images)} found (recall ${percent(all.hits / all.images)}), ${count(all.guesses - all.hits)} false (precision ${percent(all.hits / all.guesses)})`;
   });
+  slider.dispatchEvent(new Event('input'));
 }
 
 // Decisions on doubtful labels, to be saved as the table that `--labels` reads.

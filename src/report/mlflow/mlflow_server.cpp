@@ -19,19 +19,6 @@ namespace {
                                          "of an MLflow server: http://, https:// or azureml://.");
 }
 
-std::string decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool escaped = text[i] == '%' && i + 2 < text.size() &&
-                         std::isxdigit(static_cast<unsigned char>(text[i + 1])) != 0 &&
-                         std::isxdigit(static_cast<unsigned char>(text[i + 2])) != 0;
-    out += escaped ? static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16))
-                   : text[i];
-    if (escaped) i += 2;
-  }
-  return out;
-}
-
 // Whether `c` is an ASCII letter or digit, or one of `signs`.
 bool is_plain(char c, std::string_view signs) {
   const auto byte = static_cast<unsigned char>(c);
@@ -128,8 +115,8 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
   if (at != std::string::npos) {
     const std::string login = rest.substr(0, at);
     const std::size_t divider = std::min(login.find(':'), login.size());
-    *user = decoded(login.substr(0, divider));
-    *password = decoded(login.substr(std::min(divider + 1, login.size())));
+    *user = url_decoded(login.substr(0, divider));
+    *password = url_decoded(login.substr(std::min(divider + 1, login.size())));
     rest = rest.substr(at + 1);
   }
   if (rest.empty() || rest.front() == '/') refuse("has no host");

@@ -9,19 +9,12 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxRows = 1000, kMaxFaults = 200;
+constexpr std::size_t kMaxRows = 1000;
 constexpr double kStrong = 0.8;
 constexpr std::int64_t kFewImages = 300;
 
 std::string file_text(const AuditedImage& image) {
   return image.file + (image.validates ? " (validation)" : "");
-}
-
-// Returns a sentence with a leading space; empty if all are shown. `files`: names the file that
-// lists all.
-std::string how_many_shown(std::size_t all, std::size_t shown, const char* files) {
-  if (all <= shown) return "";
-  return " Showing " + grouped(shown) + " of " + grouped(all) + "; all are in " + files + ".";
 }
 
 double agreed_share(const AuditRecord& record) {
@@ -41,23 +34,21 @@ std::size_t copies_between_classes(const AuditRecord& record) {
 }
 
 std::string tiles_of(const AuditRecord& record) {
-  const auto counted = [](const char* name, const char* id, std::size_t count,
-                          const std::string& more) {
-    return tile(name, figure(id, static_cast<double>(count), grouped(count)), more);
-  };
-  return (can_judge(record) ? counted("Doubtful labels", "doubtful", record.doubtful.size(),
-                                      "the most doubtful first")
-                            : std::string()) +
-         counted("Copies", "copies", record.copies.size(),
+  std::string tiles;
+  if (can_judge(record))
+    tiles += count_tile("Doubtful labels", "num-doubtful", std::ssize(record.doubtful),
+                        "the most doubtful first");
+  tiles +=
+      count_tile("Copies", "num-copies", std::ssize(record.copies),
                  grouped(copies_between_classes(record)) + " of them with another label" +
                      (record.valid_data_path.empty()
                           ? ""
-                          : ", " + grouped(num_copies_across_sets(record)) + " across the sets")) +
-         (record.has_measures ? counted("Flawed", "flawed", record.flawed.size(),
-                                        "dark, bright, blurred, empty, odd")
-                              : std::string()) +
-         accuracy_tile("agreed", "Agreement with the labels", agreed_share(record),
-                       out_of_fold_interval(record.num_agreed, record.num_judged));
+                          : ", " + grouped(num_copies_across_sets(record)) + " across the sets"));
+  if (record.has_measures)
+    tiles += count_tile("Flawed", "num-flawed", std::ssize(record.flawed),
+                        "dark, bright, blurred, empty, odd");
+  return tiles + accuracy_tile("agreed", "Agreement with the labels", agreed_share(record),
+                               out_of_fold_interval(record.num_agreed, record.num_judged));
 }
 
 std::string what_to_do(const AuditRecord& record, const std::filesystem::path& folder) {
@@ -152,15 +143,14 @@ std::string noise_section(const AuditRecord& record) {
                 rows));
 }
 
-std::string faults_section(const AuditRecord& record) {
-  std::string items;
-  for (std::size_t i = 0; i < std::min(record.faults.size(), kMaxFaults); ++i)
-    items += fault_item(record.faults[i]);
-  if (items.empty()) return "";
-  return section("faults", "Bad and damaged images",
-                 element("p", "Bad images are in no other list." +
-                                  how_many_shown(record.faults.size(), kMaxFaults, "audit.json")) +
-                     element("ul", items));
+// That pictures are beside the page; its script shows the second paragraph when they are not.
+std::string beside_html(std::size_t num_pictures) {
+  const std::string folder = "the folder `" + std::string(kPictureFolder) + "` beside this page";
+  return element("p", prose(plural(static_cast<std::int64_t>(num_pictures), "picture is",
+                                   "pictures are") +
+                            " in " + folder + ", which goes where it goes.")) +
+         element("p class=\"verdict warning\" id=\"missing\" hidden",
+                 prose("Pictures are missing: they were in " + folder + "."));
 }
 
 }  // namespace
@@ -233,7 +223,8 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
   return findings;
 }
 
-std::string audit_html(const AuditRecord& record, const std::filesystem::path& page) {
+std::string audit_html(const AuditRecord& record, const std::filesystem::path& page,
+                       std::vector<OutputFile>* beside) {
   const std::string title = "Which images deserve a look";
   const std::string facts = " · " + record.device + " · " + record.precision + " · " +
                             plural(record.num_images, "image", "images") + " in " +
@@ -242,41 +233,47 @@ std::string audit_html(const AuditRecord& record, const std::filesystem::path& p
                                  ? ""
                                  : ", and copies in " + shortened(record.valid_data_path, 100)) +
                             " · " + std::to_string(record.num_folds) + " folds";
+  const std::string galleries =
+      gallery_html(gallery_of({.id = "doubtful",
+                               .heading = "Labels that the models doubt",
+                               .lead = "Judged by a last layer fitted without the image. Above: "
+                                       "the suggested label and "
+                                       "its probability; below: the given label.",
+                               .all_are_in = "doubtful.csv",
+                               .asks = !record.has_several_labels},
+                              record.doubtful, doubtful_picture),
+                   beside) +
+      gallery_html(
+          gallery_of(
+              {.id = "copies",
+               .heading = "Copies",
+               .lead =
+                   prose("Pairs of images that are identical byte for byte, or look the same at a "
+                         "different size, format or quality. If their labels differ, one is wrong. "
+                         "Duplicates on both sides of a split inflate the accuracy; `kiln train "
+                         "--data-path` keeps them on one side."),
+               .all_are_in = "duplicates.csv",
+               .is_pairs = true},
+              record.copies, copy_picture),
+          beside) +
+      gallery_html(gallery_of({.id = "flawed",
+                               .heading = "Dark, bright, blurred and nearly empty",
+                               .lead = "Images that differ from the typical image of this dataset.",
+                               .all_are_in = "audit.json"},
+                              record.flawed, odd_picture),
+                   beside);
+  const bool has_more = beside != nullptr && !beside->empty();
   const std::string main =
       verdict_section("Which labels are doubtful?", audit_verdict(record),
                       "\n" + tiles_of(record)) +
       section("trust", "How sure is it?", findings_list(audit_findings(record))) +
       section("next", "What to do", what_to_do(record, page.parent_path())) +
-      gallery_html(gallery_of(
-          {.id = "doubtful",
-           .heading = "Labels that the models doubt",
-           .lead =
-               "Judged by a last layer fitted without the image. Above: the suggested label and "
-               "its probability; below: the given label.",
-           .all_are_in = "doubtful.csv",
-           .asks = !record.has_several_labels},
-          record.doubtful, doubtful_picture)) +
-      gallery_html(gallery_of(
-          {.id = "copies",
-           .heading = "Copies",
-           .lead = prose("Pairs of images that are identical byte for byte, or look the same at a "
-                         "different size, format or quality. If their labels differ, one is wrong. "
-                         "Duplicates on both sides of a split inflate the accuracy; `kiln train "
-                         "--data-path` keeps them on one side."),
-           .all_are_in = "duplicates.csv",
-           .is_pairs = true},
-          record.copies, copy_picture)) +
-      gallery_html(gallery_of({.id = "flawed",
-                               .heading = "Dark, bright, blurred and nearly empty",
-                               .lead = "Images that differ from the typical image of this dataset.",
-                               .all_are_in = "audit.json"},
-                              record.flawed, odd_picture)) +
-      noise_section(record) + faults_section(record) +
-      settings_section(record.options, record.versions);
+      (has_more ? beside_html(beside->size()) : "") + galleries + noise_section(record) +
+      faults_section(record.faults) + settings_section(record.options, record.versions);
   const std::string facts_line =
       escaped(utc_text(record.time) + " · ") + prose(record.backbone) + escaped(facts);
   return page_html(title, header_html(escaped(title), element("p class=\"facts\"", facts_line)),
-                   main, address_of(record.data_path, page));
+                   main, address_of(record.data_path, page), 0, has_more);
 }
 
 }  // namespace kiln

@@ -59,26 +59,6 @@ std::vector<Cells> option_differences(const std::vector<NamedRun>& runs) {
   return differences;
 }
 
-// Returns the number of characters, assuming that each takes one terminal column.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
-}
-
-std::string aligned(const std::vector<Cells>& rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += row[i] + std::string(widths[i] - width_of(row[i]) + 2, ' ');
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 // The number of validation images per class name. Validation sets are compared by it, because the
 // same images may be stored under different paths, such as in packed shards.
 using ClassCounts = std::map<std::string, long long>;

@@ -14,7 +14,6 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kFewImages = 300;
-constexpr std::size_t kMaxListBytes = 400'000;
 constexpr double kSignificant = 0.05, kPoorlyCalibrated = 0.05;
 
 Finding verdict_of(const EvaluatedModel& model) {
@@ -66,28 +65,19 @@ std::string calibration_section(const EvaluatedModel& model) {
                      element("div class=\"charts\"", line_chart_html(chart)));
 }
 
-std::string faults_section(const EvaluatedModel& model) {
-  std::string items;
-  for (const ImageFaultRecord& fault : model.faults) {
-    items += fault_item(fault);
-    if (items.size() > kMaxListBytes) break;
-  }
-  return items.empty() ? "" : section("faults", "Bad and damaged images", element("ul", items));
-}
-
 std::string sections_of(const EvaluatedModel& model) {
   const std::string trust =
       section("trust", "Can it be trusted?", findings_list(evaluation_findings(model)));
   if (model.has_several_labels())
     return verdict_section("How good is it?", {Judged::kNote, "The " + model.details.verdict.text},
                            figure_tiles(model.details.figures, "")) +
-           trust + results_html(model.data, model.details) + faults_section(model);
+           trust + results_html(model.data, model.details) + faults_section(model.faults);
   const ValidationDetails& details = model.details;
   return verdict_section("How good is it?", verdict_of(model), "\n" + tiles_of(model)) + trust +
          confidence_html(model.calibration, /*chosen_here=*/false) + calibration_section(model) +
          classes_html(model.data, details, model.figures.bins()) +
          confusion_html(model.data, details.confusion) + results_html(model.data, model.details) +
-         faults_section(model);
+         faults_section(model.faults);
 }
 
 std::string page_of(const EvaluationRecord& record, const std::filesystem::path& page,

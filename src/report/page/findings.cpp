@@ -407,8 +407,7 @@ Finding verdict(const RunRecord& run) {
 }
 
 std::string better_start(const RunStart& start) {
-  const auto found = std::ranges::find(start.plan, "better start", &TextPairs::value_type::first);
-  return found == start.plan.end() ? "" : found->second;
+  return value_of(start.plan, "better start");
 }
 
 std::vector<Finding> findings(const RunRecord& run) {

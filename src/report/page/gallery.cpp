@@ -27,19 +27,19 @@ std::string share_html(double share) {
   return element("b", escaped(percent(share)));
 }
 
-std::string images_html(const ShownImage& picture, const std::vector<std::string>& encoded,
+std::string images_html(const ShownImage& picture, const std::vector<std::string>& sources,
                         bool is_pair) {
   std::string html;
-  for (std::size_t i = 0; i < encoded.size(); ++i) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
     const Thumbnail& shown = *picture.shown[i];
-    if (encoded[i].empty()) continue;
+    if (shown.jpeg.empty()) continue;
     html += std::string("<img") +
             (std::max(shown.height, shown.width) <= kSmallImage ? " class=\"pixels\"" : "") +
             formatted(" width=\"%d\" height=\"%d\"", shown.width, shown.height) + " alt=\"" +
             escaped(i == 0    ? picture.file
                     : is_pair ? "its copy"
                               : "heat map") +
-            "\" src=\"data:image/jpeg;base64," + encoded[i] + "\">";
+            "\" src=\"" + sources[i] + "\">";
   }
   return html.empty() ? "" : element("div class=\"picture\"", html);
 }
@@ -66,14 +66,14 @@ std::string caption_html(const ShownImage& picture) {
   return element("figcaption", html);
 }
 
-std::string figure_html(const ShownImage& picture, const std::vector<std::string>& encoded,
+std::string figure_html(const ShownImage& picture, const std::vector<std::string>& sources,
                         bool is_pair) {
   std::string tag =
       "figure" + attribute("data-file", picture.file) + attribute("data-label", picture.label) +
       attribute("data-answer", picture.answer) + attribute("data-kinds", picture.kinds);
   if (!std::isnan(picture.confidence))
     tag += formatted(" data-confidence=\"%.6g\"", picture.confidence);
-  return element(tag, images_html(picture, encoded, is_pair) + caption_html(picture)) + "\n";
+  return element(tag, images_html(picture, sources, is_pair) + caption_html(picture)) + "\n";
 }
 
 std::string how_many(const Gallery& gallery, std::size_t named) {
@@ -86,19 +86,25 @@ std::string how_many(const Gallery& gallery, std::size_t named) {
 
 }  // namespace
 
-std::string gallery_html(const Gallery& gallery) {
+std::string gallery_html(const Gallery& gallery, std::vector<OutputFile>* beside) {
   const std::size_t named = std::min(gallery.pictures.size(), kMostNamed);
   std::string first, others;
   std::size_t num_bytes = 0;
   for (std::size_t i = 0; i < named; ++i) {
     const ShownImage& picture = gallery.pictures[i];
-    std::vector<std::string> encoded;
+    std::vector<std::string> sources;
     std::size_t size = 0;
     for (const Thumbnail* shown : picture.shown)
-      size += encoded.emplace_back(i < kMostDrawn ? base64(shown->jpeg) : "").size();
-    if (num_bytes + size > kMostBytes) encoded.clear();
-    num_bytes += encoded.empty() ? 0 : size;
-    (i < kFirst ? first : others) += figure_html(picture, encoded, gallery.is_pairs);
+      size += sources.emplace_back("data:image/jpeg;base64," + base64(shown->jpeg)).size();
+    const bool fits = i < kMostDrawn && num_bytes + size <= kMostBytes;
+    if (fits) num_bytes += size;
+    if (!fits && beside == nullptr) sources.clear();
+    for (std::size_t k = 0; !fits && k < sources.size(); ++k) {
+      sources[k] = formatted("%s/%s-%zu%c.jpg", kPictureFolder, gallery.id.c_str(), i + 1,
+                             static_cast<char>('a' + k));
+      if (!picture.shown[k]->jpeg.empty()) beside->push_back({sources[k], picture.shown[k]->jpeg});
+    }
+    (i < kFirst ? first : others) += figure_html(picture, sources, gallery.is_pairs);
   }
   if (named == 0) return "";
   if (!others.empty()) others = element("template", "\n" + others);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/output_folder.h"
 #include "record/run_record.h"
 
 namespace kiln {
@@ -31,9 +32,13 @@ struct Gallery {
   bool asks = false;            // for a decision on each label, which the script collects
 };
 
+// The folder beside a page for pictures that it has no room for.
+inline constexpr const char* kPictureFolder = "pictures";
+
 // A `<section>`; empty without pictures. At most 200 images and 2.6 MB of them, so that a page with
-// three galleries has 8 MB; others are named without, 1,000 in all.
-std::string gallery_html(const Gallery& gallery);
+// three galleries has 8 MB. Others, 1,000 in all, are added to `beside`, as files in
+// kPictureFolder; without it, they are named without pictures.
+std::string gallery_html(const Gallery& gallery, std::vector<OutputFile>* beside = nullptr);
 
 // Removes the pictures from a page with galleries; their captions stay.
 void remove_pictures(std::string* page);

@@ -179,6 +179,18 @@ std::string words_html(std::string_view html) {
                  folded("Words on this page", element("dl class=\"words\"", "\n" + items)));
 }
 
+// No line ends between a number and its percent sign. Names and attributes stay as they are.
+static std::string with_kept_percents(const std::string& html) {
+  std::string text;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; (at = html.find(" %", begin)) != html.npos; begin = at + 1) {
+    const std::size_t tag = html.rfind('<', at);
+    const bool is_prose = html.find('>', tag) < at && html.compare(tag, 5, "<bdi>") != 0;
+    text.append(html, begin, at - begin).append(is_prose ? "\u00a0" : " ");
+  }
+  return text.append(html, begin);
+}
+
 std::string address_of(const std::filesystem::path& place, const std::filesystem::path& page) {
   std::error_code fault;
   if (place.empty() || !is_there(place)) return "";
@@ -188,7 +200,7 @@ std::string address_of(const std::filesystem::path& place, const std::filesystem
 }
 
 std::string page_html(const std::string& title, const std::string& header, const std::string& main,
-                      const std::string& images, int reload_seconds) {
+                      const std::string& images, int reload_seconds, bool has_folder) {
   const std::string reload =
       reload_seconds == 0
           ? ""
@@ -196,14 +208,16 @@ std::string page_html(const std::string& title, const std::string& header, const
   std::string hash;
   for (std::size_t i = 0; i < kReportJsHash.size(); i += 2)
     hash += static_cast<char>(std::stoi(std::string(kReportJsHash.substr(i, 2)), nullptr, 16));
-  return filled(kPageHtml,
-                {{"hash", base64(hash)},
-                 {"reload", reload},
-                 {"title", escaped(title + " – Kiln")},
-                 {"style", std::string(kReportCss)},
-                 {"body", header + element("main data-images=\"" + escaped(images) + "\"",
-                                           main + words_html(main))},
-                 {"script", std::string(kReportJs)}});
+  return filled(
+      kPageHtml,
+      {{"hash", base64(hash)},
+       {"places", has_folder ? " 'self' file:" : ""},
+       {"reload", reload},
+       {"title", escaped(title + " – Kiln")},
+       {"style", std::string(kReportCss)},
+       {"body", with_kept_percents(header + element("main data-images=\"" + escaped(images) + "\"",
+                                                    main + words_html(main)))},
+       {"script", std::string(kReportJs)}});
 }
 
 std::string filled(std::string_view text, const TemplateValues& values) {

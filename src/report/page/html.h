@@ -55,8 +55,10 @@ std::string section(const std::string& id, const std::string& heading, const std
 // loading anything.
 // `images`: the address of the folder that pictures are named in, for links; may be empty.
 // `reload_seconds`: after which the page loads itself again; 0: never.
+// `has_folder`: of pictures beside it, which may then be loaded from where it is itself.
 std::string page_html(const std::string& title, const std::string& header, const std::string& main,
-                      const std::string& images = "", int reload_seconds = 0);
+                      const std::string& images = "", int reload_seconds = 0,
+                      bool has_folder = false);
 // The relative address of `place`, for a page at `page`; empty if there is nothing there.
 std::string address_of(const std::filesystem::path& place, const std::filesystem::path& page);
 inline std::string header_html(const std::string& heading, const std::string& more = "") {
@@ -79,7 +81,7 @@ std::string filled(std::string_view text, const TemplateValues& values);
 // The files of `assets/`, embedded.
 
 extern const std::string_view
-    kPageHtml;  // with {{hash}}, {{reload}}, {{title}}, {{style}}, {{body}}, {{script}}
+    kPageHtml;  // with {{hash}}, {{places}}, {{reload}}, {{title}}, {{style}}, {{body}}, {{script}}
 extern const std::string_view kReportCss;
 extern const std::string_view kReportJs;
 extern const std::string_view kReportJsHash;  // its SHA-256, 64 hexadecimal digits

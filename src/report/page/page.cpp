@@ -245,15 +245,6 @@ std::string label_html(const DataRecord& data, int label) {
   return name_html(class_name(data, label));
 }
 
-// A class with what the page's script needs to count it from another confidence on.
-std::string binned_html(const DataRecord& data, int label, const ConfidenceBins& bins) {
-  std::string text;
-  for (std::size_t i = 0; i < kNumConfidenceBins; ++i)
-    text += formatted("%lld %lld ", static_cast<long long>(bins.guesses[i]),
-                      static_cast<long long>(bins.hits[i]));
-  return element("span data-bins=\"" + text + "\"", label_html(data, label));
-}
-
 std::string share_html(double share) {
   if (!std::isfinite(share)) return "–";
   return element(formatted("span class=\"bar\" style=\"--value:%.1f%%\"", 100 * share),
@@ -317,6 +308,11 @@ std::string tile(const std::string& name, const std::string& figure_html, const 
                                            element("dd class=\"figure\"", figure_html) +
                                            element("dd class=\"more\"", more)) +
          "\n";
+}
+
+std::string count_tile(const std::string& name, const std::string& id, std::int64_t count,
+                       const std::string& more) {
+  return tile(name, figure(id, static_cast<double>(count), grouped(count)), more);
 }
 
 std::string accuracy_tile(const std::string& id, const std::string& name, double value,
@@ -417,7 +413,8 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
     rows.push_back(
         {bins.empty() || bins.size() > kMostBins
              ? label_html(data, score.label)
-             : binned_html(data, score.label, bins[static_cast<std::size_t>(score.label)]),
+             : binned_html(class_name(data, score.label),
+                           bins[static_cast<std::size_t>(score.label)]),
          share_html(score.recall()), share_html(score.precision()), grouped(score.images),
          grouped(score.hits), grouped(score.images - score.hits),
          grouped(score.guesses - score.hits),

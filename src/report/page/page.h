@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/output_folder.h"
 #include "record/audit_record.h"
 #include "record/evaluation.h"
 #include "record/run_record.h"
@@ -51,9 +52,10 @@ std::string model_page_html(const EvaluationRecord& record, std::size_t model,
                             const std::filesystem::path& page = {});
 
 // `audit.html` of `kiln audit`: the images worth looking at, most doubtful first, and what to do
-// with them. Shows at most `num_shown` pictures per list; the files beside the page list all
-// images.
-std::string audit_html(const AuditRecord& record, const std::filesystem::path& page = {});
+// with them. The files beside the page list all images; pictures for which it has no room are added
+// to `beside`, as files of a folder beside the page.
+std::string audit_html(const AuditRecord& record, const std::filesystem::path& page = {},
+                       std::vector<OutputFile>* beside = nullptr);
 
 // The page of `kiln score --page`: answers for new images.
 struct AnswersPage {
@@ -79,8 +81,8 @@ std::string settings_html(const RunRecord& run);  // command, options, versions
 
 // The settings of a command that is not a training run.
 std::string settings_section(const TextPairs& options, const TextPairs& versions);
-// A list item for a bad or damaged image and its fault.
-std::string fault_item(const ImageFaultRecord& fault);
+// The first bad and damaged images with their faults; empty if there are none.
+std::string faults_section(const std::vector<ImageFaultRecord>& faults);
 // A line of a chart with a point for each epoch.
 Series by_epoch(const RunRecord& run, std::string name, int color,
                 double (*value)(const EpochRecord&));
@@ -96,6 +98,8 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here);
 std::string classes_html(const DataRecord& data, const ValidationDetails& details,
                          const std::vector<ConfidenceBins>& bins = {});
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
+// The name of a class, with what the page's script needs to count it from another confidence on.
+std::string binned_html(const std::string& name, const ConfidenceBins& bins);
 // What the task gives beside these: tables with curves, and galleries.
 std::string results_html(const DataRecord& data, const ValidationDetails& details);
 // Tiles of figures that are not counted; `when` follows their names.
@@ -161,6 +165,8 @@ std::string comparison_text(const std::vector<NamedRun>& runs);
 
 // `name` is plain text.
 std::string tile(const std::string& name, const std::string& figure_html, const std::string& more);
+std::string count_tile(const std::string& name, const std::string& id, std::int64_t count,
+                       const std::string& more = "");
 
 // An accuracy with its 95 % confidence interval, drawn as a bar. `id` as in figure(); `name` is
 // plain text. `guessing`: the accuracy of always predicting the largest class; 0: not shown.

@@ -13,13 +13,13 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxItems = 50;  // per list
+constexpr std::size_t kMaxItems = 50, kMaxFaults = 200;  // per list
 constexpr std::size_t kMaxClasses = 1000;
 constexpr std::size_t kMaxText = 500;  // characters per item
 
-// Returns "and 12 more" if there are more than kMaxItems; otherwise empty.
-std::string more(std::size_t count) {
-  return count <= kMaxItems ? "" : element("p", formatted("and %zu more", count - kMaxItems));
+// Returns "and 12 more" if there are more than `most`; otherwise empty.
+std::string more(std::size_t count, std::size_t most = kMaxItems) {
+  return count <= most ? "" : element("p", formatted("and %zu more", count - most));
 }
 
 std::string value_html(const std::string& value) {
@@ -36,14 +36,19 @@ std::string pairs_table(const std::string& caption, const std::string& what,
 
 std::string fault_table(const std::vector<ImageFaultRecord>& faults) {
   std::vector<Cells> rows;
-  for (std::size_t i = 0; i < std::min(faults.size(), kMaxItems); ++i)
+  for (std::size_t i = 0; i < std::min(faults.size(), kMaxFaults); ++i)
     rows.push_back({value_html(faults[i].file), escaped(faults[i].data_set),
                     value_html(faults[i].fault), faults[i].damaged ? "partially" : "no"});
   if (rows.empty()) return "";
   return table("Faulty images",
                {text_column("file"), text_column("of"), text_column("fault"), text_column("used")},
                rows) +
-         more(faults.size());
+         more(faults.size(), kMaxFaults);
+}
+
+std::string folded_settings(const TextPairs& options, const TextPairs& versions) {
+  return folded("All options", pairs_table("Options", "option", options)) +
+         folded("Versions", pairs_table("Versions", "part", versions));
 }
 
 std::string count_table(const DataRecord& data) {
@@ -228,22 +233,12 @@ std::string data_html(const RunRecord& run) {
                  pairs_table("Data", "", facts) + folded("Images by class", count_table(data)));
 }
 
-std::string fault_item(const ImageFaultRecord& fault) {
-  return element("li", name_html(fault.file, 200) + ": " + escaped(shortened(fault.fault, 300)) +
-                           (fault.damaged ? " (used as far as it can be decoded)" : ""));
+std::string faults_section(const std::vector<ImageFaultRecord>& faults) {
+  return section("faults", "Bad and damaged images", fault_table(faults));
 }
 
 std::string settings_section(const TextPairs& options, const TextPairs& versions) {
-  const auto folded_table = [](const char* caption, const char* name, const char* value,
-                               const TextPairs& pairs) {
-    std::vector<Cells> rows;
-    for (const auto& [first, second] : pairs)
-      rows.push_back({escaped(first), escaped(shortened(second, 300))});
-    return folded(caption, table(caption, {text_column(name), text_column(value)}, rows));
-  };
-  return section("settings", "Settings",
-                 folded_table("Options", "option", "value", options) +
-                     folded_table("Versions", "of", "version", versions));
+  return section("settings", "Settings", folded_settings(options, versions));
 }
 
 std::string settings_html(const RunRecord& run) {
@@ -258,8 +253,8 @@ std::string settings_html(const RunRecord& run) {
     results.emplace_back("precision", start.precision + " (" + start.precision_reason + ")");
   results.emplace_back("images per step", std::to_string(start.global_batch));
   results.emplace_back("steps per epoch", std::to_string(start.steps_per_epoch));
-  for (const auto& [label, text] : start.plan)
-    if (label == kTimeLimitLabel) results.emplace_back(label, text);
+  if (const std::string text = value_of(start.plan, kTimeLimitLabel); !text.empty())
+    results.emplace_back(kTimeLimitLabel, text);
   return section(
       "again", "Reproduce",
       element("p", prose("This command began the run. `kiln train --config repeat.yaml`, with the "
@@ -267,9 +262,7 @@ std::string settings_html(const RunRecord& run) {
                          "`--trained-model-path` and `--log-path`, repeats it with what it decided "
                          "on its way.")) +
           element("pre tabindex=\"0\"", element("code id=\"command\"", escaped(start.command))) +
-          pairs_table("The run", "", results) +
-          folded("All options", pairs_table("Options", "option", start.options)) +
-          folded("Versions", pairs_table("Versions", "part", start.versions)));
+          pairs_table("The run", "", results) + folded_settings(start.options, start.versions));
 }
 
 std::string time_html(const RunRecord& run) {
@@ -319,31 +312,11 @@ constexpr double kBusy = 0.8;            // GPU utilization above which the GPU 
 constexpr double kIdle = 0.3;            // GPU utilization below which a slower GPU would do
 constexpr double kFewCores = 0.85;       // CPU time / that of all compute threads
 
-// The mean GPU utilization, 0 to 1; empty if there is no GPU or it does not tell, as in MIG slices.
-std::optional<double> gpu_share(const std::vector<EpochRecord>& epochs) {
-  double percents = 0;
-  int count = 0;
-  for (const EpochRecord& epoch : epochs) {
-    if (!epoch.gpu) continue;
-    percents += epoch.gpu->utilization_percent;
-    ++count;
-  }
-  if (count == 0) return std::nullopt;
-  return percents / 100 / count;
-}
-
 bool was_on_gpu(const RunRecord& run) {
   return run.end.peak_device_bytes > 0 ||
          std::ranges::any_of(run.epochs, [](const EpochRecord& epoch) {
            return epoch.gpu.has_value() || epoch.peak_device_bytes > 0;
          });
-}
-
-// The same for the CPU time of a run without a GPU, as a share of that of its compute threads.
-double cpu_share(const std::vector<EpochRecord>& epochs) {
-  double share = 0;
-  for (const EpochRecord& epoch : epochs) share += epoch.cpu_share;
-  return share / static_cast<double>(epochs.size());
 }
 
 Rung loader_rung(const RunSummary& summary) {
@@ -401,9 +374,9 @@ Rung machine_rung(const RunRecord& run, const RunSummary& summary) {
             "A bigger machine: one rank on each GPU (`--ranks auto`), or several hosts (`kiln "
             "launch --hosts`)."};
   const double share = summary.times.communication / summary.train_seconds;
-  std::string ranks = std::to_string(run.start.num_ranks);  // "4 on hosts a, b"
-  for (const auto& [label, text] : run.start.plan)
-    if (label == kRanksLabel) ranks = text.substr(0, std::min(text.find(';'), text.find(", each")));
+  std::string ranks = value_of(run.start.plan, kRanksLabel);  // "4 on hosts a, b; …"
+  ranks.resize(std::min({ranks.find(';'), ranks.find(", each"), ranks.size()}));
+  if (ranks.empty()) ranks = std::to_string(run.start.num_ranks);
   const std::string measured =
       "More ranks: " + ranks + " waited for all-reduce for " + percent(share) + " of training";
   if (share <= kMuchSumming) return {true, measured + "; more would still help."};
@@ -429,7 +402,7 @@ std::string time_finding(const RunRecord& run) {
   if (summary.valid_seconds > kMuchValidation * all)
     return percent(summary.valid_seconds / all) +
            " of the time was spent on validation: use a smaller validation set.";
-  if (const std::optional<double> busy = gpu_share(run.epochs); busy && *busy < kBusy)
+  if (const std::optional<double> busy = mean_load(run.epochs).gpu; busy && *busy < kBusy)
     return "The GPU was busy for " + percent(*busy) +
            " of the time, and did not wait for images: a larger `--batch-size` would use more of "
            "it.";
@@ -442,10 +415,9 @@ std::string time_finding(const RunRecord& run) {
 std::vector<Rung> speed_ladder(const RunRecord& run) {
   const RunSummary summary = summary_of(run);
   if (!(summary.train_seconds > 0)) return {};
-  const std::optional<double> busy = gpu_share(run.epochs);
+  const auto [busy, watts, cpu] = mean_load(run.epochs);
   std::vector<Rung> rungs = {loader_rung(summary)};
-  if (const double share = cpu_share(run.epochs); share > 0)
-    rungs.push_back(processor_rung(share, rungs.front().is_worth_it));
+  if (cpu > 0) rungs.push_back(processor_rung(cpu, rungs.front().is_worth_it));
   if (busy)
     rungs.push_back(
         {*busy < kBusy, "Batch: the GPU was busy for " + percent(*busy) + " of the time." +

@@ -34,6 +34,8 @@ std::string table_html(const ResultTable& given) {
     Cells& cells = rows.emplace_back();
     for (const std::string& text : texts)
       cells.push_back(cells.empty() ? name_html(text) : escaped(text));
+    if (rows.size() <= given.bins.size())
+      cells[0] = binned_html(texts[0], given.bins[rows.size() - 1]);
     if (rows.size() <= given.curves.size())
       cells.push_back(curve_html(given.curves[rows.size() - 1]));
   }
@@ -42,6 +44,12 @@ std::string table_html(const ResultTable& given) {
 }
 
 }  // namespace
+
+std::string binned_html(const std::string& name, const ConfidenceBins& bins) {
+  std::string text;
+  for (const std::int64_t count : bins) text += std::to_string(count) + " ";
+  return element("span data-bins=\"" + text + "\"", name_html(name));
+}
 
 std::string results_html(const DataRecord& data, const ValidationDetails& details) {
   std::string html;
@@ -61,13 +69,10 @@ std::string answers_html(const AnswersPage& page, const std::filesystem::path& p
       rows.push_back({name_html(page.classes[label]), grouped(page.counts[label]),
                       percent(share_of(page.counts[label], page.num_images))});
   }
-  const auto counted = [](const char* name, const char* id, long long count) {
-    return tile(name, figure(id, static_cast<double>(count), grouped(count)), "");
-  };
-  std::string tiles =
-      counted("Images", "images", page.num_images) + counted("Answered", "answered", num_answered);
-  if (page.threshold > 0) tiles += counted("Unsure", "unsure", page.num_images - num_answered);
-  if (page.num_bad > 0) tiles += counted("Bad images", "bad", page.num_bad);
+  std::string tiles = count_tile("Images", "images", page.num_images) +
+                      count_tile("Answered", "answered", num_answered);
+  if (page.threshold > 0) tiles += count_tile("Unsure", "unsure", page.num_images - num_answered);
+  if (page.num_bad > 0) tiles += count_tile("Bad images", "bad", page.num_bad);
   Gallery gallery{"pictures", "Pictures", "Some images of each class.", {}};
   for (const JudgedImage& image : page.images) {
     ShownImage& picture = gallery.pictures.emplace_back(shown_image(data, image));

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -62,8 +61,7 @@ std::int64_t count_of(const Json& root, const char* key) {
 // Parses a hash that hex_digits() wrote; fails for any other text.
 std::uint64_t hash_of(const Json& root, const char* key) {
   const std::string& digits = text_of(at(root, key), key);
-  std::uint64_t hash = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), hash, 16);
+  const std::uint64_t hash = number_in<std::uint64_t>(digits, 16).value_or(0);
   if (hex_digits(hash) != digits) fail(std::string("has no hash as '") + key + "'");
   return hash;
 }
@@ -143,11 +141,9 @@ void require_place_for(const fs::path& path) {
   if (!is_folder(folder))
     refuse(path, "there is no folder " + quoted_path(folder) + ". Create it, or choose another." +
                      did_you_mean_path(folder));
-  std::error_code failure;
-  const fs::file_status status = fs::status(path, failure);
-  if (fs::exists(status) && !fs::is_regular_file(status))
-    refuse(path, fs::is_directory(status) ? "it is a folder. Choose a file."
-                                          : "it is a device or pipe. Choose a file.");
+  if (is_there(path) && !is_file(path))
+    refuse(path, is_folder(path) ? "it is a folder. Choose a file."
+                                 : "it is a device or pipe. Choose a file.");
 }
 
 void sync_file(const fs::path& path) {

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/files.h"
 #include "base/platform/installation.h"
 #include "base/text.h"
 #include "model/weights/starting_weights.h"
@@ -183,10 +184,9 @@ void Checkpoints::keep_best() {
 void remove_temporary_checkpoints(Run& run) {
   const CheckpointConfig& config = run.config.checkpoint;
   if (!config.is_temporary) return;
-  std::error_code fault;
-  if (run.checkpoint_folder) fs::remove_all(config.path, fault);
+  if (run.checkpoint_folder) remove_all_quietly(config.path);
   if (holds_model_of(best_beside(config), run.log.started()))
-    fs::remove_all(best_beside(config), fault);
+    remove_all_quietly(best_beside(config));
 }
 
 void Checkpoints::warn_of_failure() {

@@ -24,12 +24,6 @@
 namespace kiln {
 namespace {
 
-std::string value_of(const OptionTexts& options, std::string_view name) {
-  for (const auto& [option, value] : options)
-    if (option == name) return value;
-  return {};
-}
-
 // "--augment was flip and is now none", of each changed option with this effect.
 std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts& now,
                                     Effect effect) {

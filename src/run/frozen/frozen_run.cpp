@@ -19,6 +19,7 @@
 #include "record/run_summary.h"
 #include "run/bad_images.h"
 #include "run/epoch.h"
+#include "run/inputs/paced_news.h"
 #include "run/judge.h"
 #include "run/kept_model.h"
 #include "run/prepare/class_counts.h"
@@ -71,7 +72,6 @@ constexpr int kSmallestBatch = 64;  // a pass without gradients needs little mem
 constexpr int kFoldsForPenalty = 5;
 constexpr int kBatchesToJudgeTime = 3;
 constexpr double kLeastSeconds = 10;  // for the fit, whatever --time-limit leaves
-constexpr double kFirstNews = 5, kBetweenNews = 30, kBetweenLiveLines = 0.2;  // seconds
 
 // A set of images and the ledger for its faults.
 struct ImageSet {
@@ -86,42 +86,19 @@ HostLogits host_logits(const at::Tensor& logits, const LabeledFeatures& images) 
   return {logits.to(at::kFloat).contiguous(), images.labels};
 }
 
-// Reports the progress of a fit that takes long.
-class FitNews {
- public:
-  explicit FitNews(Log& log) : log_(log) {}
+// How far a fit is that takes long.
+struct FitNews {
+  PacedNews news;
+  int done = 0, most = 1;   // layers
+  double done_seconds = 0;  // when the last one was done
 
-  void at_layer(int done, int most) {
-    done_ = done;
-    most_ = most;
-    done_seconds_ = watch_.seconds();
-  }
-  void show() {
-    const double now = watch_.seconds();
-    const bool is_due = now >= logged_ + kBetweenNews || (logged_ == 0 && now >= kFirstNews);
-    if (now < shown_ + kBetweenLiveLines) return;
-    shown_ = now;
-    log_.progress(text(now));
-    if (!is_due) return;
-    logged_ = now;
-    log_.milestone(text(now));
-  }
-
- private:
-  std::string text(double now) const {
-    std::string text =
-        formatted("fitting the last layer: fit %d of at most %d, ", done_ + 1, most_) +
-        duration_text(now) + " so far";
-    if (done_ > 0)
-      text += ", at most " + duration_text(done_seconds_ / done_ * (most_ - done_)) + " more";
+  std::string text() const {
+    std::string text = formatted("fitting the last layer: fit %d of at most %d, ", done + 1, most) +
+                       duration_text(news.seconds()) + " so far";
+    if (done > 0)
+      text += ", at most " + duration_text(done_seconds / done * (most - done)) + " more";
     return text;
   }
-
-  Log& log_;
-  Stopwatch watch_;
-  int done_ = 0, most_ = 1;
-  double done_seconds_ = 0;  // when the last layer was done
-  double logged_ = 0, shown_ = 0;
 };
 
 // `logits`: [N, C], on the host. Only `labels` and `samples` of `images` are used.
@@ -339,12 +316,16 @@ class FeatureRun {
     for (const NamedTensor& weight : weights_)
       bytes += static_cast<long long>(weight.tensor.nbytes());
     const double left = limit - closing_seconds(limit, bytes) - begin;
-    const auto news = std::make_shared<FitNews>(run_.console);
+    const auto news = std::make_shared<FitNews>(FitNews{PacedNews(run_.console)});
     FitWatch watch{.is_stopped = [news] {
-      news->show();
+      news->news.show([&] { return news->text(); });
       return stop_signal() != 0;
     }};
-    watch.at_layer = [news](int done, int most) { news->at_layer(done, most); };
+    watch.at_layer = [news](int done, int most) {
+      news->done = done;
+      news->most = most;
+      news->done_seconds = news->news.seconds();
+    };
     if (limit > 0)
       watch.time_share = [this, begin, budget = std::max(left, kLeastSeconds)] {
         return (run_.clock.seconds_used() - begin) / budget;

@@ -14,6 +14,7 @@
 #include "model/catalogue.h"
 #include "record/earlier_run.h"
 #include "record/run_summary.h"
+#include "run/inputs/paced_news.h"
 #include "run/inputs/stream_inputs.h"
 #include "store/transformation_directory.h"
 
@@ -263,33 +264,6 @@ void read_both_datasets(const DataConfig& config, Sources& sources, Problems& pr
     scan_sizes(sources.valid, SizesWanted::kCommon);
 }
 
-constexpr double kFirstNews = 3, kBetweenNews = 30, kBetweenLiveLines = 0.2;  // seconds
-
-// Reports the progress of a scan for duplicates. Not thread-safe.
-class ScanNews {
- public:
-  explicit ScanNews(Log& log) : log_(log) {}
-
-  void show(std::size_t done, std::size_t all) {
-    const double now = watch_.seconds();
-    if (now < kFirstNews || done == all) return;
-    const std::string text =
-        "looking for duplicates: " + grouped(done) + " of " + grouped(all) + " images";
-    if (log_.on_terminal() && now - shown_ >= kBetweenLiveLines) {
-      shown_ = now;
-      log_.progress(text);
-    } else if (logged_ == 0 || now - logged_ >= kBetweenNews) {
-      logged_ = now;
-      log_.milestone(text);
-    }
-  }
-
- private:
-  Log& log_;
-  Stopwatch watch_;
-  double shown_ = 0, logged_ = 0;
-};
-
 }  // namespace
 
 TransformChain read_transformation(const std::filesystem::path& folder) {
@@ -449,8 +423,10 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
 
 ScanPlan scan_plan(int num_threads, Log& log) {
   return {.num_threads = num_threads,
-          .progress = [news = std::make_shared<ScanNews>(log)](std::size_t done, std::size_t all) {
-            news->show(done, all);
+          .progress = [news = std::make_shared<PacedNews>(log)](std::size_t done, std::size_t all) {
+            news->show([&] {
+              return "looking for duplicates: " + grouped(done) + " of " + grouped(all) + " images";
+            });
           }};
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "data/dataset/listing.h"
 #include "data/stream/record_stream.h"
 
@@ -23,13 +24,6 @@ constexpr double kShareOfTimeout = 0.9;
 
 [[noreturn]] void refuse(const std::string& text) {
   throw Error(ErrorCode::kParameterParsing, text);
-}
-
-// Returns the path with links resolved, as far as it exists.
-std::filesystem::path resolved(const std::string& path) {
-  std::error_code fault;
-  std::filesystem::path place = std::filesystem::weakly_canonical(path, fault);
-  return fault ? std::filesystem::path(path) : place;
 }
 
 // Throws the same as check_stream_options() for a stream of validation images.

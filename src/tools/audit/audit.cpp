@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <regex>
 #include <set>
 #include <span>
 #include <string>
@@ -34,6 +35,7 @@
 #include "predict/shortcuts.h"
 #include "record/audit_record.h"
 #include "record/vocabulary.h"
+#include "report/page/gallery.h"
 #include "report/page/page.h"
 #include "run/process/versions.h"
 #include "tools/audit/image_checks.h"
@@ -141,6 +143,15 @@ OutputFolder open_output(const std::string& path) {
   return output;
 }
 
+// Those of an earlier audit, which has had others.
+std::vector<fs::path> earlier_pictures(const fs::path& folder) {
+  static const std::regex kOwn("(doubtful|copies|flawed)-[0-9]+[ab]\\.jpg");
+  std::vector<fs::path> pictures;
+  for (const std::string& name : names_in(folder / kPictureFolder))
+    if (std::regex_match(name, kOwn)) pictures.push_back(fs::path(kPictureFolder) / name);
+  return pictures;
+}
+
 std::vector<std::string> classes_with(const Dataset& set, bool (*is_meant)(long long images)) {
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   std::vector<std::string> names;
@@ -226,8 +237,7 @@ class Audit {
       valid_->exif = job_.images.exif;
       sets_.push_back(&*valid_);
     }
-    if (std::string note = note_of_unused(config.prediction.records, sets_); !note.empty())
-      job_.images.notes.push_back(std::move(note));
+    job_.images.add_note(note_of_unused(config.prediction.records, sets_));
   }
 
   void log_start() const {
@@ -257,10 +267,14 @@ class Audit {
   // Writes all files under temporary names, and renames them when all are complete.
   const AuditRecord& write_findings() {
     judge();
-    output_->replace({{kDoubtfulName, doubtful_csv(record_)},
-                      {kDuplicatesName, duplicates_csv(record_)},
-                      {kPageName, audit_html(record_, fs::path(config_.output_path) / kPageName)},
-                      {kAuditFileName, audit_json(record_)}});
+    const fs::path folder = config_.output_path;
+    std::vector<OutputFile> files;
+    std::string page = audit_html(record_, folder / kPageName, &files);
+    files.push_back({kDoubtfulName, doubtful_csv(record_)});
+    files.push_back({kDuplicatesName, duplicates_csv(record_)});
+    files.push_back({kPageName, std::move(page)});
+    files.push_back({kAuditFileName, audit_json(record_)});
+    output_->replace(files, earlier_pictures(folder));
     return record_;
   }
 
@@ -276,7 +290,6 @@ class Audit {
     record_.precision = precision_name(job_.precision.precision);
     record_.backbone = backbone_->description;
     record_.has_measures = pictures_module() != nullptr;
-    record_.num_shown = config_.no_pictures ? 0 : static_cast<std::size_t>(config_.top);
     record_.num_decided = decided_.num_decided;
     const int threads =
         config_.prediction.loader_threads > 0 ? config_.prediction.loader_threads : usable_cpus();
@@ -358,15 +371,15 @@ class Audit {
           {audited(image, record_.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
   }
 
-  // The image to show at `place` in its list; those of the validation set are numbered on. So many
-  // entries of each list as the record says have thumbnails.
+  // The image to show at `place` in its list; those of the validation set are numbered on.
   AuditedImage audited(std::uint32_t image, std::size_t place) const {
     const bool validates = image >= job_.images.samples.size();
     const Dataset& set = *sets_[validates ? 1 : 0];
     const std::size_t i = validates ? image - job_.images.samples.size() : image;
+    const bool draws = !config_.no_pictures && place < static_cast<std::size_t>(config_.top);
     return {std::string(set.samples.file_name(i)), set.label_text(set.samples.label(i)),
-            place < record_.num_shown ? thumbnail_of(set, i, backbone_->pixels) : Thumbnail(),
-            validates, is_right(image)};
+            draws ? thumbnail_of(set, i, backbone_->pixels) : Thumbnail(), validates,
+            is_right(image)};
   }
 
   bool is_right(std::uint32_t image) const {

@@ -36,11 +36,6 @@ constexpr std::size_t kPortion = 64;   // images that a thread takes at a time
                   ". Check its permissions or choose another output.");
 }
 
-fs::path resolved(const fs::path& path) {
-  fs::path full = fs::weakly_canonical(fs::absolute(path));
-  return full.has_filename() ? full : full.parent_path();
-}
-
 // The relative paths of all files and folders below a folder, except ignored ones. Each folder
 // comes before those inside it. Links are not followed.
 struct Contents {
@@ -333,10 +328,8 @@ void ImageDirectoryOutput::add_texts(const std::string& list, const std::string&
 void ImageDirectoryOutput::put_in_place() {
   locked_.replace(std::move(files_), earlier_);
   const std::vector<fs::path> folders = contents_of(locked_.path()).folders;
-  for (auto inner = folders.rbegin(); inner != folders.rend(); ++inner) {
-    std::error_code not_empty;
-    fs::remove(locked_.path() / *inner, not_empty);
-  }
+  for (auto inner = folders.rbegin(); inner != folders.rend(); ++inner)
+    remove_quietly(locked_.path() / *inner);  // unless it has something
 }
 
 OtherContents write_image_directory(const Dataset& set, OutputFolder folder) {

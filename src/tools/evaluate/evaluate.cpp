@@ -46,7 +46,8 @@ struct ModelAnswers {
   // By index in the set; `predicted` is -1 if the image is bad or has no label that the model
   // knows.
   std::vector<Prediction> images;
-  TransformSpec pixels;  // how the model saw them
+  std::vector<Prediction> mistakes;  // the surest, as the gallery begins with them
+  TransformSpec pixels;              // how the model saw them
 };
 
 constexpr std::size_t kMostExplained = 24, kNamed = 10, kMaxThumbnails = 100;
@@ -148,11 +149,12 @@ class EvaluatedAnswers {
                          .seen = seen_,
                          .faults = std::move(records_),
                          .num_bad = faults_.num_bad};
+    std::vector<Prediction> mistakes;
     if (has_several())
       add_several(model, pixels);
     else
-      add_one(model, pixels);
-    return {std::move(model), std::move(answers_), pixels};
+      mistakes = add_one(model, pixels);
+    return {std::move(model), std::move(answers_), std::move(mistakes), pixels};
   }
 
  private:
@@ -183,12 +185,7 @@ class EvaluatedAnswers {
     for (const RankedClass& one : row.best) top.push_back(one.id);
     figures_.add({truth, top, row.probabilities});
     if (row.alike) alike_.emplace_back(*row.alike, i);
-    Prediction& answer = answers_[i] = {
-        .sample = i, .label = truth, .predicted = top[0], .confidence = row.best[0].confidence};
-    for (std::size_t k = 1; k < std::min(row.best.size(), 1 + Prediction::kNumNext); ++k) {
-      answer.next[k - 1] = row.best[k].id;
-      answer.next_shares[k - 1] = row.best[k].confidence;
-    }
+    answers_[i] = prediction_of(row, i, truth);
   }
   void judge_labels(std::uint32_t i, const at::Tensor& logits, Score& row) {
     const auto* own = logits.const_data_ptr<float>();
@@ -201,17 +198,23 @@ class EvaluatedAnswers {
     num_exact_ += row.labels == sets_[static_cast<std::size_t>(given_.back())] ? 1 : 0;
   }
 
-  void add_one(EvaluatedModel& model, const TransformSpec& pixels) const {
+  // Returns the surest mistakes.
+  std::vector<Prediction> add_one(EvaluatedModel& model, const TransformSpec& pixels) const {
     model.calibration.temperature = model_.directory.calibration.temperature;
     model.calibration.answers = figures_.answers();
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
     model.details.confusion = figures_.confusion();
-    std::vector<Prediction> judged;
+    std::vector<Prediction> judged, mistakes;
     std::ranges::copy_if(answers_, std::back_inserter(judged),
                          [](const Prediction& answer) { return answer.predicted >= 0; });
-    model.details.pictures.push_back(
-        gallery_of(judged_images(set_, judged, pixels, draws_), /*is_calibrated=*/true));
-    if (alike_.empty()) return;
+    std::vector<JudgedImage> shown;
+    for (const std::size_t i : answers_to_show(judged)) {
+      shown.push_back(judged_image(set_, judged[i], pixels, draws_ && shown.size() < kMostDrawn));
+      if (judged[i].predicted != judged[i].label && mistakes.size() < kMostExplained)
+        mistakes.push_back(judged[i]);
+    }
+    model.details.pictures.push_back(gallery_of(std::move(shown), /*is_calibrated=*/true));
+    if (alike_.empty()) return mistakes;
     std::vector<std::pair<float, std::uint32_t>> least = alike_;
     std::ranges::sort(least);
     least.resize(std::min(least.size(), kLeastAlike));
@@ -219,16 +222,11 @@ class EvaluatedAnswers {
     for (const auto& [alike, i] : least)
       unlike.images.push_back(judged_image(set_, answers_[i], pixels, draws_));
     model.details.pictures.push_back(std::move(unlike));
+    return mistakes;
   }
   void add_several(EvaluatedModel& model, const TransformSpec& pixels) const {
-    const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
-      const std::uint32_t sample = images_[mistake.image];
-      return judged_image(set_,
-                          {.sample = sample,
-                           .label = mistake.label,
-                           .predicted = mistake.label,
-                           .confidence = static_cast<float>(mistake.confidence)},
-                          pixels, draws_);
+    const auto show = [&](const LabelMistake& mistake) {
+      return judged_image(set_, prediction_of(mistake, images_[mistake.image]), pixels, draws_);
     };
     LabelResults results = label_results({logits_, given_, sets_, labels().size()},
                                          model_.directory.calibration, labels(), show);
@@ -385,18 +383,13 @@ void log_metrics(const EvaluatedModel& model, Log& log) {
 
 // Draws heat maps of the most confident mistakes: pictures in the folder, thumbnails for the page.
 void explain_mistakes(PredictionJob& job, Predictor& model, ModelAnswers& answers) {
-  std::vector<Prediction> mistakes;
-  for (const Prediction& answer : answers.images)
-    if (answer.predicted >= 0 && answer.predicted != answer.label) mistakes.push_back(answer);
-  std::ranges::stable_sort(mistakes, std::ranges::greater{}, &Prediction::confidence);
-  mistakes.resize(std::min(mistakes.size(), kMostExplained));
   const Explained explained =
-      job.explanations->add(model, answers.pixels, job.images, mistakes, job.log);
+      job.explanations->add(model, answers.pixels, job.images, answers.mistakes, job.log);
   std::vector<JudgedImage>& shown = answers.model.details.pictures.front().images;
-  for (std::size_t i = 0; i < mistakes.size(); ++i)
+  for (std::size_t i = 0; i < answers.mistakes.size(); ++i)
     if (explained.maps[i].defined())
       shown[i].heat_map =
-          thumbnail_of(job.images, mistakes[i].sample, answers.pixels, explained.maps[i]);
+          thumbnail_of(job.images, answers.mistakes[i].sample, answers.pixels, explained.maps[i]);
 }
 
 // Evaluates one model after another, and writes a file of answers for each.

@@ -33,8 +33,7 @@ constexpr std::array kFormats{
 
 // An earlier export may be in use, and a folder may hold anything.
 void require_new(const fs::path& output) {
-  std::error_code failure;
-  if (fs::symlink_status(output, failure).type() != fs::file_type::not_found)
+  if (type_of_entry(output) != fs::file_type::not_found)
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "--output-path: " + quoted_path(output) + " exists: remove it, or give another.");
 }

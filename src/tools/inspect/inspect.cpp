@@ -36,24 +36,12 @@ std::string cell(const InspectReport& value) {
 
 // A table of objects with the same keys: the keys, then a row for each object, columns aligned.
 std::string rows_text(const InspectReport& rows) {
-  std::vector<std::vector<std::string>> lines(1);
+  std::vector<std::vector<std::string>> lines(1 + rows.size(), {" "});
   for (const auto& [key, value] : rows.front().items()) lines[0].push_back(key);
-  for (const InspectReport& row : rows) {
-    lines.emplace_back();
-    for (const auto& [key, value] : row.items()) lines.back().push_back(cell(value));
-  }
-  std::vector<std::size_t> widths(lines[0].size());
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  }
-  std::string text;
-  for (const auto& line : lines) {
-    text += "\n ";
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      text += ' ' + line[i];
-      if (i + 1 < line.size()) text.append(widths[i] - line[i].size() + 1, ' ');
-    }
-  }
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (const auto& [key, value] : rows[i].items()) lines[i + 1].push_back(cell(value));
+  std::string text = "\n" + aligned(lines, " ");
+  text.pop_back();
   return text;
 }
 

@@ -125,16 +125,6 @@ FileStamp stamp_of(const std::filesystem::path& path) {
   return {found.st_ino, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
 }
 
-// Reads what is available. Returns false at end of file.
-bool read_into(OutputSplitter& splitter, int descriptor) {
-  std::array<char, 1 << 16> bytes{};
-  while (true) {
-    const ssize_t count = ::read(descriptor, bytes.data(), bytes.size());
-    if (count <= 0) return count < 0;
-    splitter.feed({bytes.data(), static_cast<std::size_t>(count)});
-  }
-}
-
 bool is_stop_code(int code) {
   return std::find(kStopSignals.begin(), kStopSignals.end(), code - 128) != kStopSignals.end();
 }
@@ -175,8 +165,11 @@ class Launch {
   }
 
   void read_output(const SupervisedProcess& process) {
-    output_open_ = output_open_ && read_into(output_, process.output());
-    errors_open_ = errors_open_ && read_into(errors_, process.errors());
+    std::string output, errors;
+    output_open_ = output_open_ && read_available(process.output(), output);
+    errors_open_ = errors_open_ && read_available(process.errors(), errors);
+    output_.feed(output);
+    errors_.feed(errors);
     mpi_log_.flush();
   }
 

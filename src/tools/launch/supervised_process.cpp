@@ -193,6 +193,14 @@ class Execution {
 
 }  // namespace
 
+bool read_available(int descriptor, std::string& text) {
+  std::array<char, 1 << 16> bytes{};
+  ssize_t count = 0;
+  while ((count = ::read(descriptor, bytes.data(), bytes.size())) > 0)
+    text.append(bytes.data(), static_cast<std::size_t>(count));
+  return count < 0;
+}
+
 SupervisedProcess::SupervisedProcess(const ProgramCall& call) {
   const Execution execution(call);
   // If the supervisor is killed, this process adopts its children.

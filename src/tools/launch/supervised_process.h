@@ -19,6 +19,10 @@ inline std::vector<char*> exec_words(std::vector<std::string>& words) {
   return pointers;
 }
 
+// What can be read now from a non-blocking descriptor, or up to the end from another one. False: it
+// has ended.
+bool read_available(int descriptor, std::string& text);
+
 struct ProgramCall {
   std::vector<std::string> words;                                // [0] is the program's path
   std::vector<std::pair<std::string, std::string>> environment;  // added to this process's

@@ -51,8 +51,7 @@ std::vector<std::uint32_t> chosen_order(const PackConfig& config, const SampleTa
 
 // "photos" for /data/photos/ and for /data/photos.tar.gz.
 std::string shard_name(const fs::path& input) {
-  const fs::path full = fs::weakly_canonical(fs::absolute(input));
-  const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
+  const std::string name = resolved(input).filename().string();
   const std::string stem = name.substr(0, name.find('.'));
   return stem.empty() || stem.size() > 80 ? "images" : stem;
 }

@@ -71,28 +71,23 @@ std::string program(const std::string& name) {
   return path;
 }
 
-std::string read_rest(int descriptor) {
-  std::string text;
-  std::array<char, 4096> bytes{};
-  for (ssize_t count = 0; (count = ::read(descriptor, bytes.data(), bytes.size())) > 0;)
-    text.append(bytes.data(), static_cast<std::size_t>(count));
-  return text;
-}
-
 // Derives the public key from `copy`, that of the file `key`.
 std::string public_key(const std::string& copy, const std::string& key) {
   SupervisedProcess process({{program("ssh-keygen"), "-y", "-P", "", "-f", copy}, {}});
   std::optional<int> code;
   while (!(code = process.ended())) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (*code != 0) {
-    const std::string said = read_rest(process.errors());
+    std::string said;
+    read_available(process.errors(), said);
     const std::size_t reason = said.rfind(": ") == said.npos ? 0 : said.rfind(": ") + 2;
     const std::size_t end = said.find_last_not_of("\r\n") + 1;
     fail("The file '" + key + "' is not a private key without a passphrase (" +
          said.substr(reason, end - reason) +
          "): create one with `ssh-keygen -t ed25519 -N '' -f FILE`.");
   }
-  return read_rest(process.output());
+  std::string key_text;
+  read_available(process.output(), key_text);
+  return key_text;
 }
 
 void write(const std::filesystem::path& path, const std::string& text) {
@@ -253,15 +248,15 @@ std::string wait_for_result(const std::string& leader) {
       {{program("sshd"), "-D", "-e", "-f", (ssh_folder() / "sshd_config").string()}, {}});
   const Descriptor result(::open(result_path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);
-  std::string said, complaints;
+  std::string said, complaints, ignored;
   bool is_held = false;
   for (const auto last = steady_clock::now() + kPatience;;) {
     pollfd line{result.number(), POLLIN, 0};
     ::poll(&line, 1, 500);
     is_held = is_held || line.revents != 0;
-    said += read_rest(result.number());
-    complaints += read_rest(process.errors());
-    read_rest(process.output());
+    read_available(result.number(), said);
+    read_available(process.errors(), complaints);
+    read_available(process.output(), ignored);
     if ((line.revents & POLLHUP) != 0) return said;
     if (process.ended()) fail("sshd exited: " + complaints);
     if (!is_held && steady_clock::now() > last)

@@ -195,7 +195,7 @@ std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
 }
 
 constexpr std::size_t kNamed = 10;
-constexpr int kPrintedClasses = 3;
+constexpr int kPrintedClasses = 3, kOnPage = 1 + Prediction::kNumNext;
 constexpr double kSecondsBetweenSaves = 2, kMaxSaving = 0.02;  // the latter as a share of the time
 
 ScoreColumns columns_of(const ScoreConfig& config, const Predictor& model, bool has_true_labels) {
@@ -239,6 +239,9 @@ class Scoring {
         faults_(config.prediction.max_bad_images, log_),
         progress_(job_rows.count(), log_) {
     plan_.top_k = columns_.top_k;
+    if (!config.page.empty())
+      plan_.top_k =
+          std::max(plan_.top_k, std::min(kOnPage, static_cast<int>(columns_.labels.size())));
     plan_.all_classes = columns_.all_classes;
     warn_of_unknown_labels();
     if (config_.answer_at) model_.rule->log_answers(*config_.answer_at, plan_.thresholds, log_);
@@ -287,8 +290,11 @@ class Scoring {
       row.true_label = true_labels_.of(i);
       count(row, true_labels_.is_known(i), hash);
       add_name(set, true_labels_, i, names_);
+      if (shown_) {
+        shown_->add(set, i, pixels, row);
+        row.best.resize(std::min(row.best.size(), static_cast<std::size_t>(columns_.top_k)));
+      }
       if (file_) rows += encoder_->row(row);
-      if (shown_) shown_->add(set, i, pixels, row);
       if (!scored_dataset_ || row.best.empty()) continue;
       const at::Tensor shares = plain[static_cast<std::int64_t>(*at)];
       const auto* first = shares.const_data_ptr<float>();
@@ -337,8 +343,7 @@ class Scoring {
   void begin_file() {
     so_far_.settings = score_settings(config_, job_, columns_);
     if (config_.part) {
-      std::error_code failure;
-      fs::remove(part_note_path(config_.output_path), failure);
+      remove_quietly(part_note_path(config_.output_path));
       const auto names =
           names_of_rows(0, rows_.num_images, config_, job_.images, true_labels_).value_or(0);
       part_note_ = part_note(config_, rows_, model_.print, so_far_.settings, names);

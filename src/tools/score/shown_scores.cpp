@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/files.h"
-#include "predict/explanations.h"
 #include "predict/shown_answers.h"
 
 namespace kiln {
@@ -12,7 +11,7 @@ namespace kiln {
 ShownScores::ShownScores(const std::vector<std::string>& classes)
     : counts_(classes.size()), num_shown_(classes.size() + 1), classes_(classes) {}
 
-void ShownScores::add(const Dataset& set, std::size_t i, const TransformSpec& pixels,
+void ShownScores::add(const Dataset& set, std::uint32_t i, const TransformSpec& pixels,
                       const Score& score) {
   if (score.best.empty()) return;
   ++num_images_;
@@ -24,13 +23,9 @@ void ShownScores::add(const Dataset& set, std::size_t i, const TransformSpec& pi
   if (shown == most || images_.size() == kMostDrawn) return;
   ++shown;
   const auto truth = std::ranges::find(classes_, score.true_label);
-  JudgedImage& image = images_.emplace_back();
-  image.file = score.path;
-  image.truth = truth == classes_.end() ? -1 : static_cast<int>(truth - classes_.begin());
-  image.guess = score.best.front().id;
-  image.confidence = score.best.front().confidence;
-  for (const RankedClass& one : score.best) image.best.push_back({one.id, one.confidence});
-  image.thumbnail = thumbnail_of(set, i, pixels);
+  const std::ptrdiff_t label = truth == classes_.end() ? -1 : truth - classes_.begin();
+  images_.push_back(judged_image(set, prediction_of(score, i, static_cast<std::int32_t>(label)),
+                                 pixels, /*draws=*/true));
 }
 
 void ShownScores::write(AnswersPage page, const std::string& path) {

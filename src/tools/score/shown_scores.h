@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ class ShownScores {
   explicit ShownScores(const std::vector<std::string>& classes);
 
   // Image `i` of `set`, which the model sees through `pixels`. Ignores bad images.
-  void add(const Dataset& set, std::size_t i, const TransformSpec& pixels, const Score& score);
+  void add(const Dataset& set, std::uint32_t i, const TransformSpec& pixels, const Score& score);
 
   // `page`: complete but for what was seen here, and where it goes.
   void write(AnswersPage page, const std::string& path);

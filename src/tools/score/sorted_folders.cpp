@@ -7,8 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <iterator>
-#include <set>
-#include <string_view>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -42,13 +41,15 @@ std::string link_to(const fs::path& image, const fs::path& folder) {
                                                               : file;
 }
 
-// Whether `place` is a file of these bytes or a link with this in it. What cannot be read is not.
-bool has(const fs::path& place, fs::file_type type, std::string_view content, bool is_link) try {
-  if (is_link) return type == fs::file_type::symlink && fs::read_symlink(place) == content;
-  return type == fs::file_type::regular && fs::file_size(place) == content.size() &&
-         read_file(place) == content;
+// What is in the file or the link at `place`, as a hash. Empty: it is neither, or cannot be read.
+std::optional<std::uint64_t> print_of(const fs::path& place, bool is_link) try {
+  const fs::file_type type = fs::symlink_status(place).type();
+  if (is_link && type == fs::file_type::symlink)
+    return content_hash(fs::read_symlink(place).string());
+  if (!is_link && type == fs::file_type::regular) return content_hash(read_file(place));
+  return std::nullopt;
 } catch (const std::system_error&) {
-  return false;
+  return std::nullopt;
 }
 
 // Replaces nothing. False: something has got that name meanwhile.
@@ -120,16 +121,28 @@ void SortedFolders::add(const Dataset& set, const AnsweredImage& image) {
     return log_.warning("'" + answer.path + "' is not sorted: since it was scored, " +
                         fault.what());
   }
-  for (int number = 1;;) {
+  const std::uint64_t print = content_hash(content);
+  Namesakes* others = nullptr;  // of the first one, which is another image
+  for (int number = 1; others == nullptr || !others->prints.contains(print);) {
     const fs::path place = folder / numbered(file.filename(), number);
     std::error_code fault;
     const fs::file_type type = fs::symlink_status(place, fault).type();
     if (type == fs::file_type::none) fail_to_write(place, fault.value());
-    const bool is_free = type == fs::file_type::not_found;
-    if (is_free && make(place, content, are_links_)) return void(++num_new_);
-    if (!is_free && has(place, type, content, are_links_)) return void(++num_there_);
-    if (!is_free) ++number;  // otherwise another job has just taken it: look again
+    if (type == fs::file_type::not_found) {
+      if (make(place, content, are_links_)) return void(++num_new_);
+      continue;  // another job has just taken it: look again
+    }
+    const std::optional<std::uint64_t> found = print_of(place, are_links_);
+    if (found == print) break;
+    if (others == nullptr) {
+      others = &namesakes_[place];
+      number = others->next;
+    } else {
+      if (found) others->prints.insert(*found);
+      number = ++others->next;
+    }
   }
+  ++num_there_;
 }
 
 void SortedFolders::log_result() const {

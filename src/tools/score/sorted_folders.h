@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,10 +35,18 @@ class SortedFolders {
   void log_result() const;
 
  private:
+  // The images of one name in one folder, from the second on: what is known to be there, and the
+  // number to look at next.
+  struct Namesakes {
+    std::set<std::uint64_t> prints;
+    int next = 2;
+  };
+
   const std::filesystem::path folder_;
   const bool are_links_;
   const std::vector<std::string> names_;  // by class id
   Log& log_;
+  std::map<std::filesystem::path, Namesakes> namesakes_;  // by the place of the first one
   long long num_new_ = 0, num_there_ = 0, num_left_out_ = 0;
 };
 

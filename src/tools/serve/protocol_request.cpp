@@ -2,7 +2,6 @@
 // Triton's protocol/extension_binary_data.md). One input: UINT8 pixels [N, H, W, 3] or [H, W, 3],
 // or BYTES [N], an image file each (base64 in JSON).
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -18,14 +17,6 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kMaxImages = 4096;  // of a tensor
 constexpr std::size_t kMaxIdBytes = 4096;
-
-// The number in a text; empty if it is none.
-std::optional<std::size_t> number_in(std::string_view text) {
-  std::size_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 // A member of an object, of a kind; nullptr if it is not there.
 const Json* member(const Json& json, const char* name, bool (Json::*is_kind)() const noexcept) {
@@ -171,7 +162,7 @@ ProtocolRequest outputs_of(const Json& json) {
 ProtocolRequest read_protocol_request(HttpRequest request) {
   const std::string_view header = request.header(in_small_letters(kProtocolHeader));
   const std::optional<std::size_t> length =
-      header.empty() ? request.body.size() : number_in(header);
+      header.empty() ? request.body.size() : number_in<std::size_t>(header);
   if (!length || *length > request.body.size())
     throw BadRequest(std::string(kProtocolHeader) + " is not a length within the body.");
   const auto body = std::make_shared<const std::string>(std::move(request.body));

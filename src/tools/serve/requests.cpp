@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -12,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
 
@@ -69,16 +69,7 @@ Texts headers_of(const std::string& head, const std::string& whose) {
 // The text of a parameter such as filename*=utf-8''k%C3%A4fer.png (RFC 8187).
 std::string decoded(std::string_view value) {
   for (int quote = 0; quote < 2; ++quote) value.remove_prefix(value.find('\'') + 1);
-  std::string text;
-  for (std::size_t at = 0; at < value.size(); ++at) {
-    auto byte = static_cast<unsigned char>(value[at]);
-    if (byte == '%' && at + 2 < value.size()) {
-      std::from_chars(&value[at + 1], &value[at + 2] + 1, byte, 16);
-      at += 2;
-    }
-    text += static_cast<char>(byte);
-  }
-  return text;
+  return url_decoded(value);
 }
 
 // Whether contents that nothing else calls an image are one. Text is another field.

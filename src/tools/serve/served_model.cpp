@@ -30,8 +30,7 @@ fs::path model_at(const fs::path& path, int depth = 0) {
   if (is_file(path)) return depth == 0 ? path : fs::path();
   if (is_there(path / kMetaFile)) return path;
   if (is_there(path / kPackedModel)) return path / kPackedModel;
-  std::error_code failure;
-  std::vector<std::string> inside = names_in(path, failure);
+  std::vector<std::string> inside = names_in(path);
   std::erase_if(inside, is_ignored_name);
   if (depth == kMaxDepth || inside.size() != 1 || !is_folder(path / inside[0])) return {};
   return model_at(path / inside[0], depth + 1);

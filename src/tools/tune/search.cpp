@@ -1,12 +1,11 @@
 #include "tools/tune/search.h"
 
 #include <poll.h>
-#include <unistd.h>
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <system_error>
 
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "record/run_file.h"
@@ -20,32 +19,22 @@ constexpr double kWorthIt = 1.03;
 constexpr int kPollMilliseconds = 100;
 constexpr std::size_t kMaxText = 4000;  // bytes of a trial's output to keep
 
-// Keeps the end of what a process writes to one descriptor.
-class Tail {
- public:
-  explicit Tail(int descriptor) : descriptor_(descriptor) {}
-  void read() {
-    std::array<char, 1 << 12> bytes{};
-    for (ssize_t count = 0; (count = ::read(descriptor_, bytes.data(), bytes.size())) > 0;) {
-      text_.append(bytes.data(), static_cast<std::size_t>(count));
-      if (text_.size() > kMaxText) text_.erase(0, text_.size() - kMaxText);
-    }
-  }
-  std::string last_line() const {
-    std::string_view text = text_;
-    while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-    return std::string(text.substr(text.rfind('\n') + 1));
-  }
+// Keeps the end of what a process writes to its standard error.
+void read_output(const SupervisedProcess& process, std::string& errors) {
+  std::string ignored;
+  read_available(process.output(), ignored);
+  read_available(process.errors(), errors);
+  if (errors.size() > kMaxText) errors.erase(0, errors.size() - kMaxText);
+}
 
- private:
-  int descriptor_;
-  std::string text_;
-};
+std::string last_line(std::string_view text) {
+  text = trimmed(text, "\n");
+  return std::string(text.substr(text.rfind('\n') + 1));
+}
 
 void remove_outputs(const TrialPlan& plan) {
-  std::error_code ignored;
-  std::filesystem::remove_all(plan.log_path, ignored);
-  std::filesystem::remove_all(plan.model_path, ignored);
+  remove_all_quietly(plan.log_path);
+  remove_all_quietly(plan.model_path);
 }
 
 // The recorded steps after the warm-up, which is in the first epoch. What lies between two epochs
@@ -159,7 +148,7 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
   RunFollower record(plan.log_path / kRunFileName);
   // Trials are not reported to the user's tracking server.
   SupervisedProcess process({plan.words, {{"MLFLOW_TRACKING_URI", ""}}});
-  Tail output(process.output()), errors(process.errors());
+  std::string errors;
   std::optional<int> code;
   bool is_measured = false, was_stopped = false;
   while (!code && !is_measured && !was_stopped) {
@@ -167,18 +156,17 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
     ::poll(&wait, 1, kPollMilliseconds);
     if ((wait.revents & POLLHUP) != 0) ::poll(nullptr, 0, kPollMilliseconds);
     code = process.ended();  // asked before reading, so that nothing it wrote last is missed
-    output.read();
-    errors.read();
+    read_output(process, errors);
     record.read_news();
     is_measured = is_enough(record.run(), plan) || watch.seconds() > plan.max_seconds;
     was_stopped = must_stop();
   }
   if (!code) process.kill();
-  errors.read();
+  read_output(process, errors);
   TrialOutcome outcome;
   if (code && *code != 0) {
     const std::string said = record.run().end.failure;
-    outcome.result.fault = !said.empty() ? said : errors.last_line();
+    outcome.result.fault = !said.empty() ? said : last_line(errors);
     if (outcome.result.fault.empty())
       outcome.result.fault = formatted("it exited with code %d", *code);
   } else {

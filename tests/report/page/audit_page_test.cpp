@@ -77,7 +77,7 @@ TEST(AuditPage, ShowsEachListAndEscapesNames) {
   for (const char* id : {"doubtful", "copies", "flawed", "noise", "trust", "next"})
     EXPECT_NE(page.find("<section id=\"" + std::string(id) + "\""), std::string::npos) << id;
   EXPECT_EQ(page.find("<dog>"), std::string::npos);
-  EXPECT_NE(page.find("These models doubt 2 of 999 labels (0.2 %)"), std::string::npos);
+  EXPECT_NE(page.find("These models doubt 2 of 999 labels (0.2\u00a0%)"), std::string::npos);
 }
 
 TEST(AuditPage, SaysWhereTheOthersAre) {
@@ -86,6 +86,22 @@ TEST(AuditPage, SaysWhereTheOthersAre) {
   record.doubtful.assign(1200, doubtful);
   const std::string page = audit_html(record);
   EXPECT_NE(page.find("The first 1,000 of 1,200; all are in doubtful.csv."), std::string::npos);
+}
+
+TEST(AuditPage, HasPicturesBesideItBeyondTheMostThatItHolds) {
+  AuditRecord record = sample();
+  record.copies.assign(230, record.copies[0]);
+  std::vector<OutputFile> beside;
+  const std::string page = audit_html(record, {}, &beside);
+  ASSERT_EQ(beside.size(), 2U * 30);
+  EXPECT_EQ(beside[0].name, "pictures/copies-201a.jpg");
+  EXPECT_EQ(beside[0].bytes, "jpeg bytes");
+  for (const OutputFile& file : beside)
+    EXPECT_NE(page.find("src=\"" + file.name + "\""), std::string::npos) << file.name;
+  EXPECT_NE(page.find("img-src data: 'self'"), std::string::npos);
+  const std::string alone = audit_html(record);
+  EXPECT_EQ(alone.find("pictures/"), std::string::npos);
+  EXPECT_NE(alone.find("img-src data:;"), std::string::npos);
 }
 
 TEST(AuditPage, SaysHowSureItIs) {

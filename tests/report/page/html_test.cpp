@@ -44,6 +44,20 @@ TEST(Words, AreThoseOfThePageThatAreNotFolded) {
   EXPECT_EQ(words_html("<p>nothing</p>"), "");
 }
 
+TEST(Page, KeepsPercentSignsWithTheirNumbers) {
+  const std::string page =
+      page_html("t", "", "<p title=\"5 % left\">5 % of <bdi>10 % off</bdi>, 7 %</p>");
+  EXPECT_NE(page.find("<p title=\"5 % left\">5\u00a0% of <bdi>10 % off</bdi>, 7\u00a0%</p>"),
+            page.npos)
+      << page.substr(page.find("<body>"), 400);
+}
+
+TEST(Page, LoadsPicturesOnlyFromAFolderThatItHas) {
+  EXPECT_NE(page_html("t", "", "").find("img-src data:;"), std::string::npos);
+  EXPECT_NE(page_html("t", "", "", "", 0, /*has_folder=*/true).find("img-src data: 'self' file:;"),
+            std::string::npos);
+}
+
 TEST(Filled, ReplacesInASinglePass) {
   EXPECT_EQ(filled("<{{a}}>{{b}}{{a}}", {{"a", "{{b}}"}, {"b", "2"}}), "<{{b}}>2{{b}}");
   EXPECT_THROW(filled("{{c}}", {{"a", "1"}}), std::out_of_range);

@@ -15,7 +15,11 @@ PictureList gallery(std::size_t count, const JudgedImage& image) {
   return {"pictures", "Answers", "", "", std::vector<JudgedImage>(count, image)};
 }
 
-bool has(const std::string& text, const std::string& part) {
+// Whatever space is before a percent sign.
+bool has(std::string text, const std::string& part) {
+  constexpr std::string_view kKept = "\u00a0%";
+  for (std::size_t at = 0; (at = text.find(kKept, at)) != text.npos;)
+    text.replace(at, kKept.size(), " %");
   return text.find(part) != std::string::npos;
 }
 
