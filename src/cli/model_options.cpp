@@ -195,7 +195,7 @@ void check_embed(Given& given, EmbedConfig& config) {
   if (adds != given.has("valid-data-path"))
     given.refuse("valid-data-path", adds ? "PATH is missing: --into needs the validation images."
                                          : "is only for --into: leave it out.");
-  if (adds && given.mentions("trained-model-path"))
+  if (adds && given.is_set("trained-model-path", ""))
     given.refuse("trained-model-path", "and --into both name a model: give one.");
   given.keep_apart("output-path", {"data-path", "trained-model-path"});
 }
@@ -410,16 +410,11 @@ CommandInfo export_command() {
            "pixels: float32 [N, 3, height, width], resized, cropped and normalized."),
        opt(&Config::half, "half", on_off(), kModel,
            "Store the weights of the ONNX model as float16, in half the bytes; it computes in "
-<<<<<<< HEAD
            "float32."),
        opt(&Config::alike, "alike", on_off(), kModel,
            "Add a last output to the ONNX model: how like the training images an image is, as in "
            "the column alike of score.")},
-      check_export);
-=======
-           "float32.")},
       check_export, {imply_export});
->>>>>>> shortcuts
 }
 
 CommandInfo evaluate_command() {

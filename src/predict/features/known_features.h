@@ -19,8 +19,7 @@
 
 namespace kiln {
 
-// Training images of a class and of all classes that are looked at, at most.
-inline constexpr std::int64_t kMostOfClass = 100, kMostTrained = 50'000;
+inline constexpr std::int64_t kMostTrained = 50'000;  // training images that are looked at
 
 // The first `count` images of each class in an order drawn from the seed; all, where there are
 // fewer.

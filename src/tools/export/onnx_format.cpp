@@ -105,7 +105,7 @@ void add_alike(OnnxGraph& graph, const ExportedModel& exported, const std::strin
   if (known.axes.defined()) row = graph.add("MatMul", {row, graph.weights(known.axes)});
   const std::string nearness =
       graph.add("MatMul", {row, graph.weights(known.references.t().contiguous())});
-  const std::string nearest = graph.add("TopK", {nearness, graph.integers({kNearest})});
+  const std::string nearest = graph.add("TopK", {nearness, graph.integers({kNearest})}, {}, "", 2);
   const std::string fifth =
       graph.add("Gather", {nearest, graph.integers({kNearest - 1})}, {{"axis", std::int64_t{1}}});
   const std::string distance = graph.add("Sub", {graph.number(1), fifth});

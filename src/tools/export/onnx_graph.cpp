@@ -36,11 +36,14 @@ std::string_view bytes_of(const Value* values, std::size_t count) {
 }  // namespace
 
 std::string OnnxGraph::add(std::string_view operation, const std::vector<std::string>& inputs,
-                           const std::vector<OnnxAttribute>& attributes, std::string output) {
+                           const std::vector<OnnxAttribute>& attributes, std::string output,
+                           int num_outputs) {
   if (output.empty()) output = next_name();
   ProtoMessage node;
   for (const std::string& input : inputs) node.text(1, input);
-  node.text(2, output).text(3, output).text(4, operation);
+  node.text(2, output);
+  for (int i = 1; i < num_outputs; ++i) node.text(2, next_name());
+  node.text(3, output).text(4, operation);
   for (const OnnxAttribute& attribute : attributes) {
     ProtoMessage message;
     message.text(1, attribute.name);

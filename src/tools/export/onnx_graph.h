@@ -42,10 +42,11 @@ class OnnxGraph {
   // With `half_weights`, weights() stores float16.
   explicit OnnxGraph(bool half_weights = false) : half_weights_(half_weights) {}
 
-  // Adds a node of the standard operator set. Returns its output, which is called `output` if that
-  // is given.
+  // Adds a node of the standard operator set. Returns its first output, which is called `output` if
+  // that is given; nobody uses the others.
   std::string add(std::string_view operation, const std::vector<std::string>& inputs,
-                  const std::vector<OnnxAttribute>& attributes = {}, std::string output = "");
+                  const std::vector<OnnxAttribute>& attributes = {}, std::string output = "",
+                  int num_outputs = 1);
   std::string cast(const std::string& value, OnnxType type);
 
   std::string integers(const std::vector<std::int64_t>& values);  // [n], int64

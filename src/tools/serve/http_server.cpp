@@ -20,6 +20,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/platform/serving.h"
 #include "base/text.h"

@@ -8,6 +8,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMostAxes = 512, kFewestAxes = 64;
 constexpr std::int64_t kBytes = 2;  // of a float16
-constexpr std::int64_t kRowsAtATime = 1024;
+constexpr std::int64_t kRowsAtATime = 1024, kLookedAt = 32;
 
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(ErrorCode::kFailedToCompleteOperation, reason);
@@ -47,13 +48,16 @@ at::Tensor classes_of(const std::vector<std::int32_t>& labels) {
   return at::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()));
 }
 
-// The rows of the first `most` images of each class.
-at::Tensor first_of_classes(const std::vector<std::int32_t>& labels, std::int64_t most) {
-  std::vector<std::int64_t> counts, rows;
+// The rows of `most` images of each class, evenly from all of it.
+at::Tensor some_of_classes(const std::vector<std::int32_t>& labels, std::int64_t most) {
+  std::map<std::int32_t, std::int64_t> sizes, places;
+  for (const std::int32_t label : labels) ++sizes[label];
+  std::vector<std::int64_t> rows;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto label = static_cast<std::size_t>(labels[i]);
-    counts.resize(std::max(counts.size(), label + 1));
-    if (counts[label]++ < most) rows.push_back(static_cast<std::int64_t>(i));
+    const std::int64_t size = sizes[labels[i]], kept = std::min(most, size);
+    const std::int64_t place = places[labels[i]]++;
+    if ((place + 1) * kept / size > place * kept / size)
+      rows.push_back(static_cast<std::int64_t>(i));
   }
   return at::tensor(rows);
 }
@@ -70,28 +74,34 @@ Shape shape_for(std::int64_t num_images, std::int64_t num_features, std::int64_t
   };
   std::int64_t num_axes = std::min(kMostAxes, num_features);
   while (left_for_images(num_axes) < num_images && num_axes / 2 >= kFewestAxes) num_axes /= 2;
-  if (left_for_images(num_axes) >= num_images) return {num_axes, num_images};
+  if (left_for_images(num_axes) >= num_images) return {num_axes, kMostOfClass};
   const std::int64_t of_class = left_for_images(num_axes) / num_classes;
   if (of_class < kFewestOfClass) refuse("they would take too much space beside the weights");
-  return {num_axes, of_class};
+  return {num_axes, std::min(of_class, kMostOfClass)};
 }
 
-// Likeness::separation, from the distances of held-out images with all references, and with those
-// of other classes alone.
-double separation_of(const at::Tensor& distances, const at::Tensor& without_own,
-                     const at::Tensor& classes) {
-  const at::Tensor all = std::get<0>(distances.sort());
+// Held-out images and what is near them.
+struct Neighborhood {
+  at::Tensor classes;       // [n], of the images
+  at::Tensor nearness, of;  // [n, K]: the nearest references, nearest first, and their classes
+  at::Tensor without_own;   // [n]: the distance without references of the image's own class
+};
+
+// Likeness::separation. Of the images of other classes, a class that is left out is passed over
+// among the K nearest.
+double separation_of(const Neighborhood& held_out) {
   double sum = 0;
   int num_classes = 0;
-  for (std::int64_t c = 0; c <= classes.max().item<std::int64_t>(); ++c) {
-    const at::Tensor is_own = classes == c;
-    const auto num_own = is_own.sum().item<std::int64_t>();
-    if (num_own == 0 || num_own == classes.size(0)) continue;
-    const at::Tensor own = std::get<0>(distances.masked_select(is_own).sort());
-    const at::Tensor left_out = without_own.masked_select(is_own).contiguous();
-    const at::Tensor nearer = at::searchsorted(all, left_out) - at::searchsorted(own, left_out);
-    sum += nearer.to(at::kDouble).mean().item<double>() /
-           static_cast<double>(classes.size(0) - num_own);
+  for (std::int64_t c = 0; c <= held_out.classes.max().item<std::int64_t>(); ++c) {
+    const at::Tensor is_own = held_out.classes == c;
+    const at::Tensor is_left = held_out.of != c;
+    const at::Tensor counts = is_left.logical_and(is_left.cumsum(1) <= kNearest);
+    const at::Tensor fifth = held_out.nearness.masked_fill(counts.logical_not(), 1).amin(1);
+    const at::Tensor others = std::get<0>((1 - fifth).masked_select(is_own.logical_not()).sort());
+    const at::Tensor own = held_out.without_own.masked_select(is_own).contiguous();
+    if (own.size(0) == 0 || others.size(0) == 0) continue;
+    sum += at::searchsorted(others, own).to(at::kDouble).mean().item<double>() /
+           static_cast<double>(others.size(0));
     ++num_classes;
   }
   return num_classes == 0 ? 0 : sum / num_classes;
@@ -129,25 +139,28 @@ Likeness fit_likeness(const FeatureSets& features, std::int64_t most_bytes) {
   // Rounded as in the file, so that what is measured here holds for who reads it.
   Likeness likeness;
   if (shape.num_axes < rows.size(1)) likeness.axes = rounded(main_axes(rows, shape.num_axes));
-  const at::Tensor chosen = first_of_classes(train.labels, shape.of_class);
+  const at::Tensor chosen = some_of_classes(train.labels, shape.of_class);
   likeness.references = rounded(likeness.projected(rows.index_select(0, chosen)));
 
   const std::int64_t num_held_out = std::min(kMostHeldOut, valid.size());
   const at::Tensor places = (at::arange(num_held_out) * valid.size()).floor_divide(num_held_out);
   const at::Tensor labels = classes_of(valid.labels).index_select(0, places);
   const at::Tensor reference_labels = train_labels.index_select(0, chosen);
-  std::vector<at::Tensor> distances, without_own;
+  std::vector<at::Tensor> nearness, classes, without_own;
   for (const at::Tensor& some : places.split(kRowsAtATime)) {
-    const at::Tensor nearness =
+    const at::Tensor all =
         likeness.projected(unit_rows(valid.rows.index_select(0, some))).mm(likeness.references.t());
-    distances.push_back(fifth_distance(nearness));
+    const auto [values, references] = all.topk(std::min(kLookedAt, all.size(1)), 1);
+    nearness.push_back(values);
+    classes.push_back(reference_labels.take(references));
     const at::Tensor is_own = classes_of(valid.labels).index_select(0, some).unsqueeze(1) ==
                               reference_labels.unsqueeze(0);
-    without_own.push_back(fifth_distance(nearness.masked_fill(is_own, -1)));
+    without_own.push_back(fifth_distance(all.masked_fill(is_own, -1)));
   }
-  const at::Tensor all = at::cat(distances);
-  likeness.separation = separation_of(all, at::cat(without_own), labels);
-  likeness.held_out = std::get<0>(all.sort()).contiguous();
+  const Neighborhood held_out{labels, at::cat(nearness), at::cat(classes), at::cat(without_own)};
+  likeness.separation = separation_of(held_out);
+  likeness.held_out = std::get<0>((1 - held_out.nearness.select(1, kNearest - 1)).sort());
+  likeness.held_out = likeness.held_out.contiguous();
   return likeness;
 }
 

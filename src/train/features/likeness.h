@@ -15,7 +15,8 @@ namespace kiln {
 
 // Validation images, by which likeness is measured, and references of a class. Below the fewest
 // there is no likeness.
-inline constexpr std::int64_t kFewestHeldOut = 100, kMostHeldOut = 5000, kFewestOfClass = 5;
+inline constexpr std::int64_t kFewestHeldOut = 100, kMostHeldOut = 5000;
+inline constexpr std::int64_t kFewestOfClass = 5, kMostOfClass = 100;
 inline constexpr std::int64_t kNearest = 5;  // which reference is meant by near
 
 // Immutable once fitted. All tensors are on the host. Thread-safe.
