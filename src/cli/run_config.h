@@ -337,6 +337,7 @@ struct ServeConfig {
   std::optional<int> port;
   std::string unix_socket;  // instead of both; empty: none
   std::string key_file;     // empty: no key is needed
+  std::string access_log;   // empty: none; "-": standard output
   // As in ScoreConfig.
   std::optional<double> min_confidence, answer_at, refuse_unlike;
   int max_body_mib = 0;  // 0: auto

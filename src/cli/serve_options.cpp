@@ -30,6 +30,9 @@ Rows<ServeConfig> serve_rows() {
       opt(&Config::key_file, "key-file", path("FILE"), kServer,
           "Text file with a key that clients must send as Authorization: Bearer KEY. Health and "
           "the page need none."),
+      opt(&Config::access_log, "access-log", path("FILE|-"), kServer,
+          "Append a line of JSON for each request: its id, route, status, times and class, never "
+          "the image. -: to standard output."),
       opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
           "Confidence threshold: below it the label is null, and guess holds the most probable "
           "class."),
