@@ -330,6 +330,15 @@ struct EmbedConfig {
   PredictionConfig prediction;
 };
 
+// `kiln select`: which images to label next.
+struct SelectConfig {
+  std::vector<std::string> data_paths;
+  std::string trained_model_path, output_path;
+  std::string page;  // empty: none
+  int number = 100;
+  PredictionConfig prediction;
+};
+
 // `kiln serve`.
 struct ServeConfig {
   std::string trained_model_path;  // empty: where the platforms put one, or `model`
@@ -493,7 +502,7 @@ struct VersionRequest {};
 // tools/commands.h has a run() for each.
 using Command =
     std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig, EmbedConfig,
-                 ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
+                 SelectConfig, ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
                  SplitImagesConfig, TransformInitConfig, TransformApplyConfig, PackConfig,
                  DemoDataConfig, InspectConfig, DescribeConfig, ReportConfig, CompareConfig,
                  HelpRequest, VersionRequest>;

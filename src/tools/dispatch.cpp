@@ -36,7 +36,7 @@ bool prints_news_only(const Command& command) {
   const auto* split = std::get_if<SplitImagesConfig>(&command);
   return (score != nullptr && !score->output_path.empty()) ||
          (split != nullptr && !split->check_leaks) ||
-         is_one_of<TrainConfig, EvaluateConfig, EmbedConfig, ServeConfig, ExportConfig,
+         is_one_of<TrainConfig, EvaluateConfig, EmbedConfig, SelectConfig, ServeConfig, ExportConfig,
                    LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig, TransformInitConfig,
                    TransformApplyConfig, PackConfig>(command);
 }
