@@ -572,6 +572,9 @@ CommandInfo score_command() {
        opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
            "The same, at the threshold that gave this accuracy on the validation images of "
            "training. A lower value answers more images."),
+       opt(&Config::neighbors, "neighbors", from(0, 100, "images"), kAnswers,
+           "Name so many of the nearest training images with each answer: needs a model of train "
+           "--keep-features."),
        opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
            "No label for images that are unlike the training images: whose column alike is below "
            "this. Of images like those, that share is refused."),

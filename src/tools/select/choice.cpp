@@ -6,6 +6,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace kiln {
@@ -36,7 +37,8 @@ void LabelingChoice::add(Candidate candidate) {
   const double doubt = doubt_of(candidate.score), unlikeness = unlikeness_of(candidate.score);
   candidate.worth = std::max({doubt, unlikeness, kLeastWorth});
   candidate.reason = unlikeness > doubt ? Reason::kUnlike : Reason::kUnsure;
-  candidate.features = (candidate.features / candidate.features.norm().clamp_min(1e-12)).to(at::kHalf);
+  candidate.features =
+      (candidate.features / candidate.features.norm().clamp_min(1e-12)).to(at::kHalf);
   pool_.push_back(std::move(candidate));
   if (pool_.size() == 2 * size_) keep_best();
 }

@@ -60,8 +60,7 @@ std::vector<Candidate> choose(const SelectConfig& config, PredictionJob& job,
       if (!score.fault.empty()) faults.add(score.path, score.fault, score.best.empty());
       const bool is_seen =
           seen && (seen->was_trained_on(image.hash) || seen->was_chosen_on(image.hash));
-      if (score.best.empty())
-        continue;
+      if (score.best.empty()) continue;
       if (is_seen)
         ++num_seen;
       else if (!hashes.insert(image.hash).second)
@@ -137,10 +136,11 @@ int run(const SelectConfig& config, Process& process) {
   if (!model.directory.seen_images)
     job.log.warning("The model has no " + std::string(kSeenImagesFile) +
                     ": images that it was made with cannot be left out.");
-  Predictions predictions(model, job,
-                          {.thresholds = model.rule->thresholds({}, {}),
-                           .top_k = std::min<int>(2, static_cast<int>(model.directory.labels.size())),
-                           .wants_features = true});
+  Predictions predictions(
+      model, job,
+      {.thresholds = model.rule->thresholds({}, {}),
+       .top_k = std::min<int>(2, static_cast<int>(model.directory.labels.size())),
+       .wants_features = true});
   const std::vector<Candidate> chosen = choose(config, job, predictions);
   if (!config.page.empty())
     write_file_durably(config.page, page_of(config, job, predictions.pixels(), chosen));

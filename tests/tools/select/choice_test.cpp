@@ -42,8 +42,8 @@ TEST_F(LabelingChoiceOf, TwoClustersHasImagesOfBoth) {
   EXPECT_EQ(chosen[0].reason, Reason::kUnsure);
   EXPECT_GE(chosen[1].image, 100U);
   EXPECT_EQ(chosen[1].reason, Reason::kSpread);
-  const auto num_of_first = std::ranges::count_if(
-      chosen, [](const Candidate& one) { return one.image < 100; });
+  const auto num_of_first =
+      std::ranges::count_if(chosen, [](const Candidate& one) { return one.image < 100; });
   EXPECT_GT(num_of_first, 1);
   EXPECT_LT(num_of_first, 10);
 }
