@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "base/system.h"
 #include "parallel/processors/processors.h"
@@ -41,9 +42,9 @@ double choice_s(const at::Tensor& rows, const at::Tensor& margins, std::size_t c
   LabelingChoice choice(count);
   for (std::int64_t i = 0; i < kImages; ++i) {
     const float margin = margins.const_data_ptr<float>()[i];
-    choice.add({static_cast<std::uint32_t>(i),
-                {.best = {{0, 0.5F + margin / 2}, {1, 0.5F - margin / 2}}},
-                rows[i]});
+    Score score;
+    score.best = {{0, 0.5F + margin / 2}, {1, 0.5F - margin / 2}};
+    choice.add({static_cast<std::uint32_t>(i), std::move(score), rows[i]});
   }
   choice.take();
   return watch.seconds();

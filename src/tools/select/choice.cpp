@@ -36,7 +36,7 @@ LabelingChoice::LabelingChoice(std::size_t count)
 void LabelingChoice::add(Candidate candidate) {
   const double doubt = doubt_of(candidate.score), unlikeness = unlikeness_of(candidate.score);
   candidate.worth = std::max({doubt, unlikeness, kLeastWorth});
-  candidate.reason = unlikeness > doubt ? Reason::kUnlike : Reason::kUnsure;
+  candidate.reason = unlikeness > doubt ? ChoiceReason::kUnlike : ChoiceReason::kUnsure;
   candidate.features =
       (candidate.features / candidate.features.norm().clamp_min(1e-12)).to(at::kHalf);
   pool_.push_back(std::move(candidate));
@@ -68,7 +68,7 @@ std::vector<Candidate> LabelingChoice::take() {
     nearest.masked_fill_(nearest < kCopy, -1);
     const auto place = static_cast<std::size_t>(best);
     chosen.push_back(std::move(pool_[place]));
-    if (place >= count_) chosen.back().reason = Reason::kSpread;
+    if (place >= count_) chosen.back().reason = ChoiceReason::kSpread;
   }
   return chosen;
 }

@@ -15,7 +15,7 @@
 namespace kiln {
 
 // Why an image was chosen: `kSpread`, if others were worth more, but are close to chosen ones.
-enum class Reason : std::uint8_t { kUnsure, kUnlike, kSpread };
+enum class ChoiceReason : std::uint8_t { kUnsure, kUnlike, kSpread };
 
 struct Candidate {
   std::uint32_t image = 0;  // its index in the set
@@ -23,11 +23,11 @@ struct Candidate {
   at::Tensor features;      // [D]
   // Set by the choice.
   double worth = 0;
-  Reason reason = Reason::kUnsure;
+  ChoiceReason reason = ChoiceReason::kUnsure;
 };
 
-// One thread. Memory does not grow with the number of images: up to 100 of the features for each
-// image to choose are kept, as float16, and at least 2,000.
+// One thread. Memory does not grow with the number of images: for each one to choose the features of
+// up to 20 are kept, as float16, and of 2,000 at least.
 class LabelingChoice {
  public:
   explicit LabelingChoice(std::size_t count);

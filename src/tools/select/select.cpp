@@ -29,7 +29,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::array<const char*, 3> kReasons = {"unsure", "unlike", "spread"};  // by Reason
+constexpr std::array<const char*, 3> kReasons = {"unsure", "unlike", "spread"};  // by ChoiceReason
 
 const char* reason_of(const Candidate& candidate) {
   return kReasons[static_cast<std::size_t>(candidate.reason)];

@@ -17,7 +17,9 @@ constexpr std::int64_t kWidth = 32;
 Candidate candidate(std::uint32_t image, int cluster, float margin) {
   at::Tensor features = 0.3 * at::randn({kWidth});
   features[cluster] += 10;
-  return {image, {.best = {{0, 0.5F + margin / 2}, {1, 0.5F - margin / 2}}}, features};
+  Score score;
+  score.best = {{0, 0.5F + margin / 2}, {1, 0.5F - margin / 2}};
+  return {image, score, features};
 }
 
 std::vector<std::uint32_t> images_of(const std::vector<Candidate>& chosen) {
@@ -39,9 +41,9 @@ TEST_F(LabelingChoiceOf, TwoClustersHasImagesOfBoth) {
   const std::vector<Candidate> chosen = choice.take();
   ASSERT_EQ(chosen.size(), 10U);
   EXPECT_LT(chosen[0].image, 100U);
-  EXPECT_EQ(chosen[0].reason, Reason::kUnsure);
+  EXPECT_EQ(chosen[0].reason, ChoiceReason::kUnsure);
   EXPECT_GE(chosen[1].image, 100U);
-  EXPECT_EQ(chosen[1].reason, Reason::kSpread);
+  EXPECT_EQ(chosen[1].reason, ChoiceReason::kSpread);
   const auto num_of_first =
       std::ranges::count_if(chosen, [](const Candidate& one) { return one.image < 100; });
   EXPECT_GT(num_of_first, 1);
@@ -80,8 +82,8 @@ TEST_F(LabelingChoiceOf, SureImagesThatAreUnlikeAllOthersNamesThem) {
   }
   const std::vector<Candidate> chosen = choice.take();
   EXPECT_EQ(chosen[0].image, 7U);
-  EXPECT_EQ(chosen[0].reason, Reason::kUnlike);
-  EXPECT_NE(chosen[1].reason, Reason::kUnlike);
+  EXPECT_EQ(chosen[0].reason, ChoiceReason::kUnlike);
+  EXPECT_NE(chosen[1].reason, ChoiceReason::kUnlike);
 }
 
 // More than the pool holds: what is doubted most stays, whenever it came.
