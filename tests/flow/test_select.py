@@ -135,8 +135,8 @@ class SelectTest(FlowTest):
 
     def test_several_labels_are_refused(self):
         (self.folder / "list.csv").write_text("path,label\n" + "".join(
-            f"{name},{truth};{'light' if number % 2 else 'dark'}\n" for number, (name, truth) in enumerate(self.truth.items())))
-        result = kiln("train", "--data-path", self.folder / "list.csv", "--list-root", f"={self.own}", "--task", "multi-label",
+            f"photos/{name},{truth};{'light' if number % 2 else 'dark'}\n" for number, (name, truth) in enumerate(self.truth.items())))
+        result = kiln("train", "--data-path", self.folder / "list.csv", "--task", "multi-label",
                       "--model-name", "resnet18", "--image-size", 32, "--trained-model-path", self.folder / "several", "--epochs", 1,
                       "--log-path", self.folder / "logs", "--device", "cpu", "--batch-size", 8)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
