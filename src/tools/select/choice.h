@@ -26,8 +26,8 @@ struct Candidate {
   ChoiceReason reason = ChoiceReason::kUnsure;
 };
 
-// One thread. Memory does not grow with the number of images: for each one to choose the features of
-// up to 20 are kept, as float16, and of 2,000 at least.
+// One thread. Memory does not grow with the number of images: for each one to choose the features
+// of up to 20 are kept, as float16, and of 2,000 at least.
 class LabelingChoice {
  public:
   explicit LabelingChoice(std::size_t count);
