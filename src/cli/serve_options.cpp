@@ -39,6 +39,9 @@ Rows<ServeConfig> serve_rows() {
       opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
           "The same, at the threshold that gave this accuracy on the validation images of "
           "training."),
+      opt(&Config::neighbors, "neighbors", from(0, 100, "images"), kAnswers,
+          "Name so many of the nearest training images with each answer: needs a model of train "
+          "--keep-features."),
       opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
           "No label for images that are unlike the training images: whose field alike is below "
           "this."),
