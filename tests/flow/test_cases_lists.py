@@ -202,5 +202,26 @@ class Labels(ListsTest):
             self.assertNotIn("'}'", found.stderr)
 
 
+class Clouds(ListsTest):
+    """The lists of services that are no more or will not be, as docs/coming-from.md has them."""
+
+    def test_vertex_ai(self):
+        """Its import file has no header: the set, the photo, the class."""
+        rows = [(("training", "validation", "test")[i % 3], f"gs://bucket/{i}.jpg", "ab"[i % 2]) for i in range(12)]
+        self.assertEqual(self.counts(self.table("import.csv", *rows), "--columns", "split=1,path=2,label=3",
+                                     "--list-root", f"gs://bucket/={self.folder}/"), {"a": 6, "b": 6})
+        found = kiln("inspect", self.folder / "import.csv", "--json", "--columns", "split=1,path=2,label=3",
+                     "--list-root", f"gs://bucket/={self.folder}/")
+        self.assertEqual(json.loads(found.stdout)["sets"], {"train": 4, "valid": 4, "test": 4})
+
+    def test_lookout_for_vision(self):
+        lines = [{"source-ref": f"s3://bucket/{i}.jpg", "anomaly-label": i % 2, "anomaly-label-metadata": {
+            "class-name": ("normal", "anomaly")[i % 2], "confidence": 1, "human-annotated": "yes",
+            "type": "groundtruth/image-classification", "job-name": "x", "creation-date": "2024-01-31T10:00:00"}}
+            for i in range(12)]
+        path = self.put("train.manifest", "".join(json.dumps(line) + "\n" for line in lines))
+        self.assertEqual(self.counts(path, "--list-root", f"s3://bucket/={self.folder}/"), {"anomaly": 6, "normal": 6})
+
+
 if __name__ == "__main__":
     main()

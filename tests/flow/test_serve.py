@@ -220,6 +220,119 @@ class ServeTest(FlowTest):
                             "AIP_STORAGE_URI", "gs://bucket/model", "image")
         self.assert_refused(self.run_serve("--min-confidence", .5, "--answer-at", .9), 2, "--answer-at")
 
+    def lines(self, path, count, seconds=20):
+        """The first `count` lines of an access log, once they are there."""
+        for _ in range(seconds * 20):
+            lines = path.read_text().splitlines() if path.exists() else []
+            if len(lines) >= count:
+                return [json.loads(line) for line in lines]
+            time.sleep(.05)
+        self.fail(f"{len(lines)} of {count} lines")
+
+    def test_access_log(self):
+        path = self.folder / "access.jsonl"
+        path.write_text('{"id": "earlier"}\n')
+        server = self.serve(*ONE_BY_ONE, "--access-log", path)
+        answer = server.json("POST", "/predict", self.photos[0], X_Request_Id="a\"b")[1]
+        body, kind = form(("a.jpg", self.photos[0]), ("b.jpg", self.photos[1]))
+        _, head, _ = server.ask("POST", "/predict", body, Content_Type=kind)
+        server.ask("POST", "/predict?photo=secret", b"none", X_Request_Id="x" * 100 + "y")
+        server.ask("GET", "/no/such?photo=secret")
+        server.raw(b"no HTTP\r\n\r\n")
+        earlier, alone, several, bad, strange, broken = self.lines(path, 6)
+        self.assertEqual(earlier, {"id": "earlier"})
+        self.assertEqual(list(alone), ["time", "id", "route", "status", "queue_ms", "decode_ms", "forward_ms", "class", "confidence"])
+        self.assertRegex(alone["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual((alone["id"], alone["route"], alone["status"]), ('a"b', "/predict", 200))
+        self.assertEqual((alone["class"], alone["confidence"]), (answer["label"], answer["confidence"]))
+        for name in ("queue_ms", "decode_ms", "forward_ms"):
+            self.assertTrue(0 < alone[name] < 60_000, alone)
+        self.assertEqual((several["id"], several["class"], several["confidence"]), (head["X-Request-Id"], None, None))
+        self.assertRegex(several["id"], "^[0-9a-f]{16}$")
+        self.assertEqual((bad["id"], bad["status"], bad["class"]), ("x" * 64, 422, None))
+        self.assertEqual((strange["route"], strange["status"]), ("none", 404))
+        self.assertEqual((broken["route"], broken["status"]), ("none", 400))
+        self.assertNotIn("secret", path.read_text())
+
+    def test_access_log_of_unsure_answers_on_standard_output(self):
+        server = self.serve(*ONE_BY_ONE, "--access-log", "-", "--min-confidence", 1)
+        server.json("POST", "/predict", self.photos[0])
+        _, output = server.end(signal.SIGTERM)
+        (line,) = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        self.assertEqual((line["class"], line["status"]), (None, 200))
+        self.assertIsInstance(line["confidence"], float)
+
+    def test_an_access_log_that_nobody_reads_delays_nobody(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        server = self.serve(*ONE_BY_ONE, "--access-log", pipe)
+        with server.connect() as connection:  # more lines than the pipe and the queue have room for
+            count = 11_000
+            ask = b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"
+            said = b""
+            for _ in range(count // 100):
+                connection.sendall(ask * 100)
+                while said.count(b"HTTP/1.1 200") < 100:
+                    said += connection.recv(1 << 20)
+                said = b""
+        self.assertGreater(server.metrics()["kiln_access_log_dropped_total"], 0)
+        self.assertEqual(server.json("POST", "/predict", self.photos[0])[0], 200)
+        begin = time.monotonic()
+        self.assertEqual(server.end(signal.SIGTERM)[0], 0)
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_an_access_log_that_cannot_be_written(self):
+        for place in (self.folder / "none/access.jsonl", self.folder):
+            done = kiln("serve", "--trained-model-path", self.trained_model, "--port", 0, "--access-log", place)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("--access-log", done.stderr)
+        server = self.serve(*ONE_BY_ONE, "--access-log", "/dev/full")
+        self.assertEqual(server.json("POST", "/predict", self.photos[0])[0], 200)
+        for _ in range(100):
+            if server.metrics()["kiln_access_log_dropped_total"] > 0:
+                break
+            time.sleep(.05)
+        else:
+            self.fail("nothing was counted")
+        self.assertEqual(server.end(signal.SIGTERM)[1].count("--access-log was lost"), 1)
+
+    def test_which_model_answered(self):
+        server = self.serve(*ONE_BY_ONE)
+        version = kiln("--version").stdout.split()[1]
+        health = server.json("GET", "/healthz")[1]
+        self.assertEqual(health["version"], version)
+        rows = []
+        for photo in self.photos:
+            _, head, body = server.ask("POST", "/predict", photo)
+            self.assertEqual(head["X-Kiln-Model"], health["model"])
+            rows.append(json.loads(body)["label"])
+        metrics = server.metrics()
+        self.assertEqual(metrics[f'kiln_model_info{{model="{health["model"]}",version="{version}"}}'], 1)
+        self.assertEqual({name: metrics.get(f'kiln_class_answers_total{{class="{name}"}}', 0) for name in self.classes},
+                         {name: rows.count(name) for name in self.classes})
+
+    def test_openapi(self):
+        key = self.folder / "key"
+        key.write_text("word")
+        server = self.serve("--key-file", key, environment={"AIP_PREDICT_ROUTE": "/ask"})
+        status, description = server.json("GET", "/openapi.json")
+        self.assertEqual((status, description["openapi"][:2]), (200, "3."))
+        paths = description["paths"]
+        self.assertLessEqual({"/predict", "/explain", "/healthz", "/metrics", "/ask", "/v2/models/{name}/infer",
+                              "/v2/models/{name}/versions/{version}"}, set(paths))
+        for path, methods in paths.items():
+            for method, does in methods.items():
+                names = re.findall(r"{(\w+)}", path)
+                self.assertEqual([one["name"] for one in does.get("parameters", [])], names, path)
+                self.assertEqual("requestBody" in does, method == "post", path)
+                self.assertLessEqual({"200", "default"}, set(does["responses"]), path)
+                asked = re.sub(r"{\w+}", "a", path)
+                status = server.status(method.upper(), asked)
+                self.assertNotIn(status, (404, 405), path)
+                self.assertEqual(status == 401, "security" in does, path)
+
     def test_a_socket_in_a_folder(self):
         """For its owner alone; the server is gone, and the socket, once whoever holds its standard input is."""
         place = self.folder / "own/socket"

@@ -209,7 +209,7 @@ void Batcher::answer(std::vector<ReadyImage>& batch) {
       metrics_.count("kiln_answers_total");
       if (score.is_unsure) metrics_.count("kiln_unsure_answers_total");
       if (score.is_unlike) metrics_.count("kiln_unlike_images_total");
-      if (!score.is_unsure)
+      if (!score.is_unsure && !score.best.empty())
         for (const int id : score.labels.value_or(std::vector{score.best[0].id}))
           metrics_.count("kiln_class_answers_total",
                          metric_label("class", as_utf8(batch[i].group->model->labels().at(id))));
