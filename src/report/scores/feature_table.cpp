@@ -34,7 +34,8 @@ FeatureTable::FeatureTable(const std::filesystem::path& path)
   if (std::ranges::find(kExtensions, extension_) == kExtensions.end())
     throw Error(ErrorCode::kParameterParsing, "--output-path is '" + excerpt(path.string()) +
                                                   "', but must end in .parquet, .csv or .npy.");
-  if (extension_ == ".npy") names_.emplace(std::filesystem::path(path).replace_extension(".names.csv"));
+  if (extension_ == ".npy")
+    names_.emplace(std::filesystem::path(path).replace_extension(".names.csv"));
 }
 
 void FeatureTable::begin(std::int64_t num_images, std::int64_t num_features) {
@@ -58,7 +59,8 @@ void FeatureTable::add(const std::string& name, std::span<const float> features)
     std::vector<float> values(features.begin(), features.end());
     values.resize(num_features_, std::numeric_limits<float>::quiet_NaN());
     names_->write(csv_line({name}));
-    return file_.write({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+    return file_.write(
+        {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
   }
   std::vector<ScoreCell> cells = {name};
   cells.insert(cells.end(), features.begin(), features.end());

@@ -13,9 +13,9 @@
 
 namespace kiln {
 
-// .parquet and .csv: the path, then feature_0 and so on, empty for a bad image. .npy (NumPy's format
-// 1.0): float32 [images, features], NaN for a bad image, and the paths in NAME.names.csv. One thread.
-// The file appears with commit().
+// .parquet and .csv: the path, then feature_0 and so on, empty for a bad image. .npy (NumPy's
+// format 1.0): float32 [images, features], NaN for a bad image, and the paths in NAME.names.csv.
+// One thread. The file appears with commit().
 class FeatureTable {
  public:
   // Throws Error kParameterParsing for another extension, kFailedToWriteOutputs.
