@@ -39,9 +39,9 @@ def share(described):
 
 
 def components(described, image=None):
-    """Path in this checkout -> text. The image is kiln, tagged with the version, unless another one is named."""
+    """Path in this checkout -> text. The image is that of `build-image.sh cuda`, unless another one is named."""
     version, files = described["version"], {}
-    image = image or f"kiln:{version}"
+    image = image or f"kiln:{version}-cuda"
     for component in component_files.components(described["commands"]):
         name = component.name.replace(" ", "-") + ".yaml"
         azure = "component.yaml" if name == "train.yaml" else f"components/{name}"

@@ -200,6 +200,13 @@ void check_embed(Given& given, EmbedConfig& config) {
   given.keep_apart("output-path", {"data-path", "trained-model-path"});
 }
 
+void check_select(Given& given, SelectConfig& config) {
+  if (in_small_letters(std::filesystem::path(config.output_path).extension().string()) != ".csv")
+    given.refuse("output-path", "is a table to fill in: give a file that ends in .csv.");
+  given.keep_apart("output-path", {"data-path", "trained-model-path"});
+  given.keep_apart("page", {"data-path", "trained-model-path", "output-path"});
+}
+
 void check_evaluate(Given& given, EvaluateConfig& config) {
   config.settings = given.settings();
   given.keep_apart("output-path", {"data-path", "trained-model-path"});
@@ -484,6 +491,30 @@ CommandInfo embed_command() {
       check_embed);
 }
 
+CommandInfo select_command() {
+  using Config = SelectConfig;
+  return command<Config>(
+      "select", "Choose the images of an unlabeled folder that are worth labeling next.",
+      "PHOTO... --output-path FILE [options]",
+      {opt(&Config::data_paths, "data-path", path("PATH"),
+           {kPaths, kDataIn, kPositional, kRequired},
+           "Images without labels, in any format that score reads. Copies of others are left out, "
+           "and those that the model was made with."),
+       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
+           "ModelDirectory of a trained model, as written by `kiln train`.")
+           .otherwise("model"),
+       opt(&Config::output_path, "output-path", path("FILE"), {kPaths, kDataOut, kRequired},
+           "New table (.csv) of the chosen images, in the order of their worth, with an empty "
+           "column label to fill in, for --labels of train."),
+       opt(&Config::page, "page", path("FILE"), kPaths,
+           "Page with the pictures of up to 200 of them, to label each by a click."),
+       opt(&Config::number, "number", from(1, kMillion, "images"), {kAnswers, kParameter},
+           "How many images to choose, at most all: those that the model is unsure of or that are "
+           "unlike its training images, far from each other."),
+       within(&Config::prediction, prediction_rows())},
+      check_select);
+}
+
 CommandInfo score_command() {
   using Config = ScoreConfig;
   CommandInfo info = command<Config>(
@@ -541,6 +572,9 @@ CommandInfo score_command() {
        opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
            "The same, at the threshold that gave this accuracy on the validation images of "
            "training. A lower value answers more images."),
+       opt(&Config::neighbors, "neighbors", from(0, 100, "images"), kAnswers,
+           "Name so many of the nearest training images with each answer: needs a model of train "
+           "--keep-features."),
        opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
            "No label for images that are unlike the training images: whose column alike is below "
            "this. Of images like those, that share is refused."),

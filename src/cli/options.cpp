@@ -164,11 +164,12 @@ bool same_name(std::string_view a, std::string_view b) {
 
 const std::vector<CommandInfo>& command_table() {
   static const std::vector<CommandInfo> kTable = {
-      train_command(),          score_command(),           serve_command(),   evaluate_command(),
-      audit_command(),          embed_command(),           export_command(),  launch_command(),
-      tune_command(),           init_model_command(),      convert_command(), split_command(),
-      transform_init_command(), transform_apply_command(), pack_command(),    demo_data_command(),
-      inspect_command(),        report_command(),          compare_command(), describe_command(),
+      train_command(),     score_command(),          serve_command(),           evaluate_command(),
+      audit_command(),     embed_command(),          select_command(),          export_command(),
+      launch_command(),    tune_command(),           init_model_command(),      convert_command(),
+      split_command(),     transform_init_command(), transform_apply_command(), pack_command(),
+      demo_data_command(), inspect_command(),        report_command(),          compare_command(),
+      describe_command(),
   };
   return kTable;
 }

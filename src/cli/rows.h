@@ -404,6 +404,7 @@ CommandInfo train_command();  // train_rows.cpp
 
 // model_options.cpp
 CommandInfo embed_command();
+CommandInfo select_command();
 CommandInfo score_command();
 CommandInfo evaluate_command();
 CommandInfo audit_command();

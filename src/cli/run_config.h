@@ -201,6 +201,7 @@ struct OutputConfig {
   std::string explain;             // folder for heat maps of mistakes; empty: none
   int print_freq = 10;             // steps
   bool no_hashes = false;          // do not record in the model which images it has seen
+  bool keep_features = false;      // record the features of all training images in it
   bool no_pictures = false;        // of images, on pages and elsewhere
   bool mlflow_pictures = false;    // the page that MLflow gets has them
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
@@ -317,6 +318,7 @@ struct ScoreConfig {
   // answers must have had on validation.
   std::optional<double> min_confidence, answer_at;
   std::optional<double> refuse_unlike;        // what an answer must be alike, at least
+  int neighbors = 0;                          // training images to name with each
   ResumeChoice resume = ResumeChoice::kAuto;  // never kRequire
   PredictionConfig prediction;
 };
@@ -330,6 +332,15 @@ struct EmbedConfig {
   PredictionConfig prediction;
 };
 
+// `kiln select`: which images to label next.
+struct SelectConfig {
+  std::vector<std::string> data_paths;
+  std::string trained_model_path, output_path;
+  std::string page;  // empty: none
+  int number = 100;
+  PredictionConfig prediction;
+};
+
 // `kiln serve`.
 struct ServeConfig {
   std::string trained_model_path;  // empty: where the platforms put one, or `model`
@@ -337,8 +348,10 @@ struct ServeConfig {
   std::optional<int> port;
   std::string unix_socket;  // instead of both; empty: none
   std::string key_file;     // empty: no key is needed
+  std::string access_log;   // empty: none; "-": standard output
   // As in ScoreConfig.
   std::optional<double> min_confidence, answer_at, refuse_unlike;
+  int neighbors = 0;
   int max_body_mib = 0;  // 0: auto
   int max_megapixels = 50;
   int max_seconds = 60;
@@ -493,9 +506,9 @@ struct VersionRequest {};
 // tools/commands.h has a run() for each.
 using Command =
     std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig, EmbedConfig,
-                 ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
-                 SplitImagesConfig, TransformInitConfig, TransformApplyConfig, PackConfig,
-                 DemoDataConfig, InspectConfig, DescribeConfig, ReportConfig, CompareConfig,
-                 HelpRequest, VersionRequest>;
+                 SelectConfig, ExportConfig, LaunchConfig, TuneConfig, InitModelConfig,
+                 ConvertConfig, SplitImagesConfig, TransformInitConfig, TransformApplyConfig,
+                 PackConfig, DemoDataConfig, InspectConfig, DescribeConfig, ReportConfig,
+                 CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

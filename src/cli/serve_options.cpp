@@ -30,12 +30,18 @@ Rows<ServeConfig> serve_rows() {
       opt(&Config::key_file, "key-file", path("FILE"), kServer,
           "Text file with a key that clients must send as Authorization: Bearer KEY. Health and "
           "the page need none."),
+      opt(&Config::access_log, "access-log", path("FILE|-"), kServer,
+          "Append a line of JSON for each request: its id, route, status, times and class, never "
+          "the image. -: to standard output."),
       opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
           "Confidence threshold: below it the label is null, and guess holds the most probable "
           "class."),
       opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
           "The same, at the threshold that gave this accuracy on the validation images of "
           "training."),
+      opt(&Config::neighbors, "neighbors", from(0, 100, "images"), kAnswers,
+          "Name so many of the nearest training images with each answer: needs a model of train "
+          "--keep-features."),
       opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
           "No label for images that are unlike the training images: whose field alike is below "
           "this."),

@@ -276,6 +276,10 @@ void check_paths(Given& given, const TrainConfig& config) {
     outputs = {"trained-model-path", "checkpoint-path"};
   }
   given.keep_apart("trace", kInputFiles);
+  if (output.keep_features && output.no_hashes)
+    given.refuse("keep-features", "keeps what --no-hashes leaves out: choose one of them.");
+  if (output.keep_features && config.data.has_train_shard)
+    given.refuse("keep-features", "needs all training images on rank 0: leave --shard-by out.");
   if (output.no_pictures && !output.explain.empty())
     given.refuse("no-pictures", "leaves out what --explain draws: choose one of them.");
   // The folder of --explain may be inside the log folder.

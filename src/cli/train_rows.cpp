@@ -185,6 +185,10 @@ Rows<TrainConfig> machine_rows() {
                   "Leave seen_images.bin and features.safetensors out of the model: hashes and "
                   "features of its training and validation images, which reveal whether it has "
                   "seen an image."),
+              opt(&OutputConfig::keep_features, "keep-features", on_off(), {kReporting, kFree},
+                  "Keep the features and names of all training images in the model, for "
+                  "--neighbors of score and serve: training_features.safetensors, 512 bytes an "
+                  "image or less. Takes one more pass over them."),
               opt(&OutputConfig::no_pictures, "no-pictures", on_off(), {kReporting, kFree},
                   "Leave the pictures of images out of report.html and TensorBoard, and write no "
                   "other file with pictures."),

@@ -29,6 +29,7 @@ struct AnswerPlan {
   bool judges_raw = false;         // and so are those that the thresholds are for
   double refuse_unlike = 0;        // images that are less alike get no answer
   bool wants_features = false;     // of the images, beside the answers
+  int neighbors = 0;               // so many of the nearest training images
 };
 
 class AnswerRule {

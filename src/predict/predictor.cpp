@@ -113,6 +113,8 @@ Predictor::Predictor(const fs::path& folder, const at::Device& its_device, Preci
       rule(rule_of(directory.spec, directory.calibration)) {
   if (directory.features)
     likeness = read_features(directory, num_features(), (folder / kFeaturesFile).string());
+  if (is_there(folder / kTrainingFeaturesFile))
+    training_features.emplace(folder / kTrainingFeaturesFile, num_features(), directory.state);
   directory.state = {};
   directory.features.reset();
   if (directory.preprocessing)
@@ -170,6 +172,14 @@ double Predictor::least_alike(const std::optional<double>& asked) const {
   return *asked;
 }
 
+int Predictor::neighbors(int asked) const {
+  if (asked == 0 || training_features) return asked;
+  throw Error(
+      ErrorCode::kUserError,
+      formatted("--neighbors %d: the model does not know its training images by name (", asked) +
+          std::string(kTrainingFeaturesFile) + "). `kiln train --keep-features` adds them.");
+}
+
 void Predictor::require_large_enough(ImageSize size) const {
   known_network(directory.spec.model_name)
       .require_size(size.height, size.width,
@@ -200,6 +210,11 @@ QueuedOutputs Predictor::outputs(const at::Tensor& images, bool wants_features) 
 
 std::vector<Score> Predictor::answers(const Outputs& outputs, const AnswerPlan& plan) const {
   std::vector<Score> scores = rule->answers(outputs.logits, plan);
+  if (plan.neighbors > 0) {
+    auto nearest = training_features->nearest(outputs.features, plan.neighbors);
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      if (!scores[i].best.empty()) scores[i].neighbors = std::move(nearest[i]);
+  }
   if (!likeness) return scores;
   const std::vector<double> alike = likeness->alike(outputs.features);
   for (std::size_t i = 0; i < scores.size(); ++i) {

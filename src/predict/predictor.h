@@ -14,6 +14,7 @@
 #include "data/transform/image_pipeline.h"
 #include "model/image_model.h"
 #include "predict/answer_rule.h"
+#include "predict/features/training_features.h"
 #include "record/vocabulary.h"
 #include "store/model_directory.h"
 #include "train/features/likeness.h"
@@ -64,7 +65,8 @@ struct Predictor {
   std::unique_ptr<ImageModel> network;  // fused, but plain outside of InferenceMode
   std::unique_ptr<const AnswerRule> rule;
   std::optional<Likeness> likeness;  // by its features.safetensors
-  std::vector<std::string> notes;    // sentences for warnings
+  std::optional<TrainingFeatures> training_features;
+  std::vector<std::string> notes;  // sentences for warnings
 
   // D of the features, [N, D].
   std::int64_t num_features() const { return network->head().front().tensor.size(1); }
@@ -72,6 +74,10 @@ struct Predictor {
   // AnswerPlan::refuse_unlike as --refuse-unlike asks for it. Throws Error kUserError if the model
   // cannot tell, or not so few.
   double least_alike(const std::optional<double>& asked) const;
+
+  // AnswerPlan::neighbors as --neighbors asks for it. Throws Error kUserError if the model has
+  // none.
+  int neighbors(int asked) const;
 
   // Throws Error kInvalidDataset if images of this size are too small for the network.
   void require_large_enough(ImageSize size) const;

@@ -136,7 +136,7 @@ ValidationDetails judge_best(Run& run, const std::vector<Prediction>& prediction
 }
 
 std::vector<OutputFile> model_files(const Run& run, BestEpoch best, std::optional<SeenImages> seen,
-                                    std::string features) {
+                                    std::string features, std::string training_features) {
   const Sources& sources = run.sources;
   TrainedModel model{sources.spec(),
                      to_state_dict(std::move(best.weights)),
@@ -147,13 +147,14 @@ std::vector<OutputFile> model_files(const Run& run, BestEpoch best, std::optiona
                      sources.train.samples_json,
                      run.log.training_json(),
                      std::move(seen),
-                     std::move(features)};
+                     std::move(features),
+                     std::move(training_features)};
   model.spec.num_classes = static_cast<int>(sources.num_classes());
   model.spec.task = sources.train.labels.task();
   return trained_model_files(model);
 }
 
-void save(Run& run, std::string features) {
+void save(Run& run, std::string features, std::string training_features) {
   BestEpoch best = std::move(run.state->progress.best);
   std::vector<ImageFaultRecord> faults = std::move(run.state->bad_train.records);
   faults.insert(faults.end(), run.state->bad_valid.records.begin(),
@@ -170,8 +171,8 @@ void save(Run& run, std::string features) {
   if (!run.world.leads()) return;
   const std::string seen_valid = seen ? pack_seen_images({{}, seen->valid}) : "";
   run.log.saving(std::move(faults), hex_digits(fnv1a(seen_valid + run.fingerprints.valid.hash)));
-  const std::vector<OutputFile> files =
-      model_files(run, std::move(best), std::move(seen), std::move(features));
+  const std::vector<OutputFile> files = model_files(
+      run, std::move(best), std::move(seen), std::move(features), std::move(training_features));
   run.predecessor.keep_model(run.console);
   write_model(*run.model_folder, run.config.output.log_path, files);
   remove_temporary_checkpoints(run);

@@ -24,14 +24,14 @@ ValidationDetails judge_best(Run& run, const std::vector<Prediction>& prediction
                              const HostLogits& logits);
 
 // The files of a model directory with the best epoch so far. On rank 0. `features`: the contents of
-// features.safetensors, if there is one.
+// features.safetensors, if there is one, and of training_features.safetensors.
 std::vector<OutputFile> model_files(const Run& run, BestEpoch best, std::optional<SeenImages> seen,
-                                    std::string features = {});
+                                    std::string features = {}, std::string training_features = {});
 
 // Ends a run: rank 0 writes the best epoch's model, explains its mistakes if requested, and logs
 // the model's path, or that there is no model. First releases the memory that only training needs,
 // since the files are built in memory. A collective. Throws Error kFailedToWriteOutputs if the
 // model cannot be written to its folder; it is then kept in another one, which the error names.
-void save(Run& run, std::string features);
+void save(Run& run, std::string features, std::string training_features);
 
 }  // namespace kiln

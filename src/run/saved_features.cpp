@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,10 +16,12 @@
 #include "model/weights/starting_weights.h"
 #include "parallel/gradients/communicator.h"
 #include "predict/features/known_features.h"
+#include "predict/features/training_features.h"
 #include "predict/shown_answers.h"
 #include "train/evaluation.h"
 #include "train/features/gathered_features.h"
 #include "train/features/likeness.h"
+#include "train/features/neighbors.h"
 
 namespace kiln {
 namespace {
@@ -100,18 +103,14 @@ void restore_best(Run& run) {
   broadcast_tensors(own, *run.communicator);
 }
 
-// On rank 0; `fault` says on all ranks what went wrong. A collective.
-FeatureSets passed(Run& run, std::string& fault) {
-  const ChosenImages chosen = chosen_images(run);
-  if (chosen.of_class < kFewestOfClass) {
-    fault = "the pass would take more than a twentieth of the run";
-    return {};
-  }
-  restore_best(run);
+// What pass_over() gives of each rank's images, on rank 0; `fault` says on all ranks what went
+// wrong. A collective.
+FeatureSets gathered_pass(Run& run, std::vector<std::uint32_t> train,
+                          std::vector<std::uint32_t> valid, std::string& fault) {
   FeatureSets mine;
   try {
-    mine.train = pass_over(run, run.sources.train, training_images(run, chosen.of_class));
-    mine.valid = pass_over(run, run.sources.valid, validation_images(run, chosen.valid));
+    mine.train = pass_over(run, run.sources.train, std::move(train));
+    mine.valid = pass_over(run, run.sources.valid, std::move(valid));
     if (stop_signal() != 0) fault = "the run was stopped";
   } catch (const std::exception& failure) {
     fault = failure.what();
@@ -121,6 +120,18 @@ FeatureSets passed(Run& run, std::string& fault) {
   if (!fault.empty()) return {};
   return {gathered_on_rank_0(run.world, std::move(mine.train)),
           gathered_on_rank_0(run.world, std::move(mine.valid))};
+}
+
+// Of as many images as the run can afford; the same otherwise.
+FeatureSets affordable_pass(Run& run, std::string& fault) {
+  const ChosenImages chosen = chosen_images(run);
+  if (chosen.of_class < kFewestOfClass) {
+    fault = "the pass would take more than a twentieth of the run";
+    return {};
+  }
+  restore_best(run);
+  return gathered_pass(run, training_images(run, chosen.of_class),
+                       validation_images(run, chosen.valid), fault);
 }
 
 // Of these validation images, those that are least like the training images. On rank 0, which has
@@ -151,6 +162,30 @@ PictureList least_alike(Run& run, const Likeness& likeness, const LabeledFeature
 
 }  // namespace
 
+std::string training_features_of_saved(Run& run) {
+  if (!run.config.output.keep_features || run.state->progress.best.epoch == 0) return "";
+  run.world.enter("features of all training images", /*patient=*/true);
+  if (!run.plan.uses_features) restore_best(run);  // otherwise it has them
+  const SampleTable& samples = run.sources.train.samples;
+  std::vector<std::uint32_t> all(samples.size());
+  std::iota(all.begin(), all.end(), 0U);
+  std::string fault;
+  const LabeledFeatures known =
+      gathered_pass(run, part_of_rank(all, run.plan.division.train), {}, fault).train;
+  if (!run.world.leads()) return "";
+  try {
+    std::string names;
+    for (const std::uint32_t i : known.samples) names.append(samples.file_name(i)).push_back('\0');
+    if (fault.empty())
+      return training_features_file(neighbors_of(known.rows), names,
+                                    to_state_dict(run.state->progress.best.weights));
+  } catch (const std::exception& failure) {
+    fault = failure.what();
+  }
+  run.console.warning("No features of all training images are kept: " + fault + ".");
+  return "";
+}
+
 std::string features_of_saved(Run& run) {
   if (run.state->progress.best.epoch == 0) return "";
   run.world.enter("features of the saved model", /*patient=*/true);
@@ -158,7 +193,7 @@ std::string features_of_saved(Run& run) {
   if (reason.empty() && run.stop->now()) reason = "the run was stopped";
   if (reason.empty()) {
     const FeatureSets features =
-        run.plan.uses_features ? std::move(run.features) : passed(run, reason);
+        run.plan.uses_features ? std::move(run.features) : affordable_pass(run, reason);
     if (!run.world.leads()) return "";
     try {
       if (reason.empty()) {

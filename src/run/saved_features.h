@@ -18,4 +18,9 @@ inline constexpr double kFeatureShare = 0.05;  // of a run
 // collective.
 std::string features_of_saved(Run& run);
 
+// The same for training_features.safetensors, if --keep-features asks for it: of all training
+// images that can be decoded, however long that takes. Rank 0 needs memory for the features of all,
+// as float32, three times.
+std::string training_features_of_saved(Run& run);
+
 }  // namespace kiln

@@ -69,8 +69,9 @@ int finish(Run& run) {
   run.checkpoints->finish(run.stop->finished_reason());
   run.checkpoints.reset();
   std::string features = features_of_saved(run);
+  std::string training_features = training_features_of_saved(run);
   run.world.enter("saving", /*patient=*/true);
-  run.world.agree([&] { save(run, std::move(features)); });
+  run.world.agree([&] { save(run, std::move(features), std::move(training_features)); });
   return run.stop->exit_code();
 }
 

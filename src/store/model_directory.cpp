@@ -205,6 +205,8 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   if (model.seen_images)
     files.push_back({std::string(kSeenImagesFile), pack_seen_images(*model.seen_images)});
   if (!model.features.empty()) files.push_back({std::string(kFeaturesFile), model.features});
+  if (!model.training_features.empty())
+    files.push_back({std::string(kTrainingFeaturesFile), model.training_features});
   files.push_back({"_schema.json", model.schema_json});
   files.push_back({"_samples.json", model.samples_json});
   files.push_back({"training.json", model.training_json});

@@ -126,7 +126,7 @@ struct TrainedModel {
   Calibration calibration;
   std::string schema_json, samples_json, training_json;
   std::optional<SeenImages> seen_images = std::nullopt;  // empty: no file
-  std::string features = {};                             // empty: no file
+  std::string features = {}, training_features = {};     // empty: no file
 };
 // model_spec.yaml, model, index_to_label.csv, model.safetensors, preprocessing.json,
 // calibration.json, seen_images.bin, features.safetensors, _schema.json, _samples.json,

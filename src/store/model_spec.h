@@ -25,12 +25,13 @@ inline constexpr std::string_view kPreprocessingFile = "preprocessing.json";
 inline constexpr std::string_view kCalibrationFile = "calibration.json";
 inline constexpr std::string_view kSeenImagesFile = "seen_images.bin";
 inline constexpr std::string_view kFeaturesFile = "features.safetensors";
+inline constexpr std::string_view kTrainingFeaturesFile = "training_features.safetensors";
 
 // Written by this program, besides `_meta.yaml`.
-inline constexpr std::array<std::string_view, 11> kOwnFiles{
-    kSpecFile,          kModelFile,       kSafetensorsFile, kLabelMapFile,
-    kPreprocessingFile, kCalibrationFile, kSeenImagesFile,  kFeaturesFile,
-    "_schema.json",     "_samples.json",  "training.json"};
+inline constexpr std::array<std::string_view, 12> kOwnFiles{
+    kSpecFile,        kModelFile,      kSafetensorsFile, kLabelMapFile,         kPreprocessingFile,
+    kCalibrationFile, kSeenImagesFile, kFeaturesFile,    kTrainingFeaturesFile, "_schema.json",
+    "_samples.json",  "training.json"};
 // Also written by the designer's program.
 inline constexpr std::array<std::string_view, 2> kDesignerFiles{"conda_env.yaml", "score.py"};
 

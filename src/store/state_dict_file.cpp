@@ -218,7 +218,7 @@ void rename_old_densenet_keys(StateDict& state) {
 // The safetensors format: an 8-byte header length, a JSON object that maps names to {dtype, shape,
 // data_offsets}, then the data.
 
-StateDict read_safetensors(std::string_view bytes) {
+std::vector<TensorView> views_of_safetensors(std::string_view bytes) {
   const auto size = little_endian<std::uint64_t>(bytes, 0, "the header's length");
   if (size > kMaxHeader)
     throw FormatFault("it declares a header of " + std::to_string(size) +
@@ -232,10 +232,18 @@ StateDict read_safetensors(std::string_view bytes) {
   } catch (const JsonFault& fault) {
     throw FormatFault(std::string("its header ") + fault.what());
   }
-  StateDict state;
+  std::vector<TensorView> tensors;
   for (Entry& entry : entries)
-    state.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
-                     std::string(data.substr(entry.begin, entry.end - entry.begin))});
+    tensors.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
+                       data.substr(entry.begin, entry.end - entry.begin)});
+  return tensors;
+}
+
+StateDict read_safetensors(std::string_view bytes) {
+  StateDict state;
+  for (TensorView& tensor : views_of_safetensors(bytes))
+    state.push_back(
+        {std::move(tensor.name), tensor.dtype, std::move(tensor.shape), std::string(tensor.bytes)});
   return state;
 }
 

@@ -74,7 +74,7 @@ struct StoredTensor {
   std::string bytes;                // row-major, little-endian, prod(shape) * byte_size(dtype) long
 };
 
-// A view of a tensor in memory, to be written.
+// A view of a tensor in memory.
 struct TensorView {
   std::string name;
   DType dtype = DType::kFloat32;
@@ -105,6 +105,8 @@ struct StateDictParts {
 StateDict read_torch_zip(std::string_view bytes, StateDictParts& parts);
 StateDict read_torch_legacy(std::string_view bytes, StateDictParts& parts);
 StateDict read_safetensors(std::string_view bytes);
+// The same without copies: views of `bytes`.
+std::vector<TensorView> views_of_safetensors(std::string_view bytes);
 
 // Reads any of the three formats, detected from the bytes.
 StateDict read_state_dict(std::string_view bytes, StateDictParts& parts);

@@ -78,6 +78,10 @@ int run(const EvaluateConfig& config, Process& process);
 // Writes the features of images as a table, or those that a trained model keeps of its own.
 int run(const EmbedConfig& config, Process& process);
 
+// Writes a table of the images of an unlabeled set to label next, and a page to label them on.
+// Throws Error kFailedToWriteOutputs if the table exists, which may have labels by now.
+int run(const SelectConfig& config, Process& process);
+
 // Writes a trained model as a file or folder that other programs read. Throws Error
 // kFailedToWriteOutputs if the output exists, kUserError for a model that the format cannot hold.
 int run(const ExportConfig& config, Process& process);

@@ -36,9 +36,9 @@ bool prints_news_only(const Command& command) {
   const auto* split = std::get_if<SplitImagesConfig>(&command);
   return (score != nullptr && !score->output_path.empty()) ||
          (split != nullptr && !split->check_leaks) ||
-         is_one_of<TrainConfig, EvaluateConfig, EmbedConfig, ServeConfig, ExportConfig,
-                   LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig, TransformInitConfig,
-                   TransformApplyConfig, PackConfig>(command);
+         is_one_of<TrainConfig, EvaluateConfig, EmbedConfig, SelectConfig, ServeConfig,
+                   ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
+                   TransformInitConfig, TransformApplyConfig, PackConfig>(command);
 }
 
 // Whether the command's result goes to standard output as JSON.

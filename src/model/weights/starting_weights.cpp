@@ -104,9 +104,13 @@ TensorView view_of(const NamedTensor& item) {
           {static_cast<const char*>(item.tensor.const_data_ptr()), item.tensor.nbytes()}};
 }
 
-at::Tensor view_of(const StoredTensor& stored) {
+at::Tensor view_of(const TensorView& stored) {
   return at::from_blob(const_cast<char*>(stored.bytes.data()), stored.shape,
                        at::TensorOptions().dtype(torch_type(stored.dtype)));
+}
+
+at::Tensor view_of(const StoredTensor& stored) {
+  return view_of(TensorView{stored.name, stored.dtype, stored.shape, stored.bytes});
 }
 
 std::string differences(const std::vector<NamedTensor>& targets, const StateDict& stored) {

@@ -23,6 +23,7 @@ StateDict to_state_dict(std::vector<NamedTensor> tensors);
 TensorView view_of(const NamedTensor& item);
 // A tensor that shares the stored bytes, which must outlive it.
 at::Tensor view_of(const StoredTensor& stored);
+at::Tensor view_of(const TensorView& stored);
 
 // How `stored` differs from the targets of the same names: "; missing: …; unexpected: …; mismatched
 // shape or type: …", with the first five names of each. Empty if it does not.

@@ -20,15 +20,6 @@ constexpr int kShareOfWeights = 10;
 constexpr const char *kReferences = "references", *kHeldOut = "held_out", *kAxes = "axes",
                      *kSeparation = "separation", *kWeights = "weights";
 
-std::uint64_t hash_of(const StateDict& weights) {
-  ContentHash hash(0);
-  for (const StoredTensor& tensor : weights) {
-    hash.add(tensor.name + ":");
-    hash.add(tensor.bytes);
-  }
-  return hash.value();
-}
-
 std::size_t bytes_of(const StateDict& tensors) {
   std::size_t bytes = 0;
   for (const StoredTensor& tensor : tensors) bytes += tensor.bytes.size();
@@ -47,6 +38,15 @@ void require_fit(const Likeness& known, std::int64_t num_features) {
 }
 
 }  // namespace
+
+std::uint64_t hash_of(const StateDict& weights) {
+  ContentHash hash(0);
+  for (const StoredTensor& tensor : weights) {
+    hash.add(tensor.name + ":");
+    hash.add(tensor.bytes);
+  }
+  return hash.value();
+}
 
 std::vector<std::uint32_t> some_of_each_class(const SampleTable& samples, std::size_t num_classes,
                                               std::int64_t count, std::uint64_t seed) {

@@ -19,6 +19,9 @@
 
 namespace kiln {
 
+// Of the names and contents of all tensors.
+std::uint64_t hash_of(const StateDict& weights);
+
 inline constexpr std::int64_t kMostTrained = 50'000;  // training images that are looked at
 
 // The first `count` images of each class in an order drawn from the seed; all, where there are

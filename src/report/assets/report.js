@@ -242,7 +242,7 @@ if (binned.length > 0) {
 // Decisions on doubtful labels, to be saved as the table that `--labels` reads.
 for (const {box, all} of galleries.filter(({box}) => 'asks' in box.dataset)) {
   const decided = new Map(), section = box.closest('section');
-  const classes = [...new Set(all.flatMap(figure => [figure.dataset.label, figure.dataset.answer]))].sort();
+  const classes = [...new Set([...box.dataset.asks.split('\n'), ...all.flatMap(({dataset}) => [dataset.label, dataset.answer])])].filter(Boolean).sort();
   const cell = text => /[",\n\r]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
   const out = document.createElement('details');
   add(out, 'summary', {textContent: 'Decisions as a table'});
@@ -268,7 +268,7 @@ for (const {box, all} of galleries.filter(({box}) => 'asks' in box.dataset)) {
   for (const figure of all) {
     const bar = add(figure, 'div', {className: 'decide'});
     add(bar, 'button', {textContent: 'is ' + figure.dataset.answer, value: figure.dataset.answer});
-    add(bar, 'button', {textContent: 'right as it is', value: figure.dataset.label});
+    if (figure.dataset.label) add(bar, 'button', {textContent: 'right as it is', value: figure.dataset.label});
     add(bar, 'button', {textContent: 'leave out', value: ''});
     const other = add(bar, 'select', {ariaLabel: 'another class'});
     for (const name of classes) add(other, 'option', {value: name, textContent: name});

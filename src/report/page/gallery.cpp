@@ -108,11 +108,13 @@ std::string gallery_html(const Gallery& gallery, std::vector<OutputFile>* beside
   }
   if (named == 0) return "";
   if (!others.empty()) others = element("template", "\n" + others);
+  std::string classes;
+  for (const std::string& name : gallery.classes) classes += escaped(name) + "\n";
   return section(
       gallery.id, gallery.heading,
       element("p", gallery.lead + how_many(gallery, named)) +
           element(std::string("div class=\"gallery") + (gallery.is_pairs ? " pairs\"" : "\"") +
-                      (gallery.asks ? " data-asks" : ""),
+                      (gallery.asks ? " data-asks=\"" + classes + "\"" : ""),
                   "\n" + first + others));
 }
 

@@ -30,6 +30,7 @@ struct Gallery {
   const char* all_are_in = "";  // names the file that lists those beyond the most that a page has
   bool is_pairs = false;        // two images beside each other
   bool asks = false;            // for a decision on each label, which the script collects
+  std::vector<std::string> classes = {};  // to choose from, besides those of the pictures
 };
 
 // The folder beside a page for pictures that it has no room for.

@@ -69,6 +69,16 @@ struct AnswersPage {
 };
 std::string answers_html(const AnswersPage& page, const std::filesystem::path& path);
 
+// The page of `kiln select --page`: images to label, each by a click.
+struct SelectionPage {
+  double time = 0;  // Unix seconds
+  std::string model, data_path;
+  std::vector<std::string> classes = {};  // the model's
+  std::vector<JudgedImage> images = {};   // in the order of their worth, without a label (-1)
+  std::vector<std::string> reasons = {};  // of each
+};
+std::string selection_html(const SelectionPage& page, const std::filesystem::path& path);
+
 // The parts of report.html: each a `<section>`, or empty if the run has nothing to show. Defined in
 // page_facts.cpp, but for the verdict (page.cpp).
 

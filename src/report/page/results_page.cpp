@@ -91,6 +91,27 @@ std::string answers_html(const AnswersPage& page, const std::filesystem::path& p
       address_of(page.data_path, path));
 }
 
+std::string selection_html(const SelectionPage& page, const std::filesystem::path& path) {
+  DataRecord data;
+  data.classes = page.classes;
+  Gallery gallery{.id = "selection",
+                  .heading = "Images to label",
+                  .lead = prose("Those that teach the model most first. Above: its guess. Save "
+                                "`decisions.csv`: `kiln train` takes it as `--labels`."),
+                  .asks = true};
+  if (page.classes.size() <= kMaxRows) gallery.classes = page.classes;
+  for (std::size_t i = 0; i < page.images.size(); ++i) {
+    ShownImage& picture = gallery.pictures.emplace_back(shown_image(data, page.images[i]));
+    picture.kinds = page.reasons[i];
+    picture.notes = {page.reasons[i]};
+  }
+  const std::string title = "Images to label next";
+  return page_html(title,
+                   header_html(title, facts_html(utc_text(page.time) + " · " + page.model + " · " +
+                                                 shortened(page.data_path, 100))),
+                   gallery_html(gallery), address_of(page.data_path, path));
+}
+
 std::string capitalized(std::string text) {
   if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;

@@ -42,6 +42,8 @@ std::vector<ParquetColumn> score_columns(const ScoreColumns& columns) {
     for (const std::string& name : distinct_names(columns.labels))
       all.push_back({"probability_" + name, kNumber});
   all.push_back({"fault", kText});
+  for (int place = 1; place <= columns.neighbors; ++place)
+    all.push_back({"neighbor_" + std::to_string(place), kText});
   if (columns.alike) all.push_back({"alike", kNumber});
   return all;
 }
@@ -73,6 +75,8 @@ std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score)
     if (!score.probabilities.empty()) cells.back() = score.probabilities[id];
   }
   add_text(score.is_unlike && score.fault.empty() ? kUnlike : score.fault);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(columns.neighbors); ++i)
+    add_text(i < score.neighbors.size() ? score.neighbors[i] : "");
   if (columns.alike) cells.emplace_back(score.alike ? ScoreCell(*score.alike) : ScoreCell());
   return cells;
 }
@@ -134,6 +138,7 @@ class ReadableLines : public ScoreEncoder {
     if (!score.best.empty() && !score.fault.empty()) line += " (damaged: " + score.fault + ")";
     if (score.is_unlike) line += std::string(" (") + kUnlike + ")";
     if (!score.true_label.empty()) line += " (true label: " + score.true_label + ")";
+    if (!score.neighbors.empty()) line += " (near: " + joined(score.neighbors, ", ") + ")";
     return for_people(line) + "\n";
   }
 };

@@ -35,12 +35,13 @@ struct Score {
   bool is_unlike = false;  // too little: therefore unsure
   // The ids of the classes that it is predicted to have, if that is not always best[0].
   std::optional<std::vector<int>> labels = {};
+  std::vector<std::string> neighbors = {};  // training images, nearest first
   std::string fault;  // why the image is bad, or what is damaged; empty: neither
 };
 
 // What each row of a file contains: path, label, confidence; guess, if `guesses`; true_label, if
 // `true_labels`; label_2, confidence_2 and so on up to top_k; probability_LABEL for each class, if
-// `all_classes`; fault; alike, if `alike`.
+// `all_classes`; fault; neighbor_1 and so on; alike, if `alike`.
 struct ScoreColumns {
   std::vector<std::string> labels;  // of the model, by class id
   int top_k = 1;                    // at most the number of classes
@@ -48,6 +49,7 @@ struct ScoreColumns {
   bool true_labels = false;
   bool guesses = false;                  // for images without a confident answer
   bool alike = false;                    // the last column
+  int neighbors = 0;                     // so many of the nearest training images
   const char* unsure_text = "unsure: ";  // before a guess, in lines for people
 };
 

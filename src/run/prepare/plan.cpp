@@ -168,6 +168,10 @@ std::vector<std::string> check(const PlanInputs& given, const PixelPlan& pixels,
                 "The training dataset, or a shard of it, has fewer images than one step needs. "
                 "Use a smaller --batch-size or --accumulate, or more images.");
   if (asked.folds > 0 && !uses_features) refuse_folds(pixels.train);
+  if (given.config.output.keep_features && given.sources.train.is_stream())
+    throw Error(ErrorCode::kUserError,
+                "--keep-features needs the training images once more, but those of a stream are "
+                "gone by then: leave it out.");
   judge_of(given.sources.train)
       .check(given.sources, uses_features && asked.class_weights != ClassWeights::kNone);
   std::vector<std::string> warnings;

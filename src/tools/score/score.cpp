@@ -173,6 +173,7 @@ ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job
                    {"--min-confidence", number_text(config.min_confidence)},
                    {"--answer-at", number_text(config.answer_at)},
                    {"--refuse-unlike", number_text(config.refuse_unlike)},
+                   {"--neighbors", std::to_string(config.neighbors)},
                    {"--sort-into", sorting_text(config)},
                    {"--precision", precision_name(job.precision.precision)},
                    {"the column true_label", switch_text(columns.true_labels)}},
@@ -209,7 +210,8 @@ ScoreColumns columns_of(const ScoreConfig& config, const Predictor& model, bool 
        .all_classes = config.all_classes,
        .true_labels = has_true_labels,
        .guesses = config.min_confidence || config.answer_at || config.refuse_unlike,
-       .alike = model.likeness.has_value()});
+       .alike = model.likeness.has_value(),
+       .neighbors = config.neighbors});
 }
 
 // Turns predictions into rows, batch by batch in the order of the images. Use from one thread.
@@ -232,7 +234,9 @@ class Scoring {
               // The thresholds of a model are of calibrated probabilities, --min-confidence is of
               // those that are written.
               .judges_raw = config.raw && config.min_confidence,
-              .refuse_unlike = model_.least_alike(config.refuse_unlike)},
+              .refuse_unlike = model_.least_alike(config.refuse_unlike),
+              .wants_features = config.neighbors > 0,
+              .neighbors = model_.neighbors(config.neighbors)},
         columns_(columns_of(config, model_, true_labels_.any())),
         encoder_(format.encoder(columns_)),
         notable_(columns_.guesses),

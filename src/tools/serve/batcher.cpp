@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/names.h"
+#include "base/system.h"
 #include "model/operators/autocast.h"
 
 namespace kiln {
@@ -120,6 +122,7 @@ void Batcher::prepare(const std::shared_ptr<Group>& group, std::size_t place,
                       LoaderThreads::Decoder& decoder) {
   ReadyImage ready{group, place, {}, {}};
   bool has_failed = false;
+  const Stopwatch watch;
   try {
     ready.image =
         group->model->prepare(group->images[place], decoder, config_.max_megapixels * 1'000'000LL);
@@ -127,6 +130,7 @@ void Batcher::prepare(const std::shared_ptr<Group>& group, std::size_t place,
     has_failed = true;
     job_.log.warning("an image was not decoded: " + caught_fault());
   }
+  group->answers[place].decode_seconds = watch.seconds();
   group->images[place].owner.reset();
   const bool is_good = ready.image.input != nullptr;
   if (!is_good) group->answers[place].score.fault = ready.image.fault;
@@ -196,13 +200,23 @@ void Batcher::answer(std::vector<ReadyImage>& batch) {
   try {
     std::vector<const PreparedImage*> images;
     for (const ReadyImage& ready : batch) images.push_back(&ready.image);
+    const Stopwatch watch;
     std::vector<ServedAnswer> answers = batch[0].group->model->answer(images);
+    const double seconds = watch.seconds();
     metrics_.observe("kiln_batch_images", static_cast<double>(batch.size()));
     for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Score& score = answers[i].score;
       metrics_.count("kiln_answers_total");
-      if (answers[i].score.is_unsure) metrics_.count("kiln_unsure_answers_total");
-      if (answers[i].score.is_unlike) metrics_.count("kiln_unlike_images_total");
-      batch[i].group->answers[batch[i].place] = std::move(answers[i]);
+      if (score.is_unsure) metrics_.count("kiln_unsure_answers_total");
+      if (score.is_unlike) metrics_.count("kiln_unlike_images_total");
+      if (!score.is_unsure)
+        for (const int id : score.labels.value_or(std::vector{score.best[0].id}))
+          metrics_.count("kiln_class_answers_total",
+                         metric_label("class", as_utf8(batch[i].group->model->labels().at(id))));
+      ServedAnswer& answer = batch[i].group->answers[batch[i].place];
+      answers[i].decode_seconds = answer.decode_seconds;
+      answers[i].forward_seconds = seconds;
+      answer = std::move(answers[i]);
     }
   } catch (const std::exception&) {
     has_failed = true;

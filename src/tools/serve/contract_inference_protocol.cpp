@@ -119,15 +119,18 @@ Question ask_by_protocol(HttpRequest request) {
 }  // namespace
 
 std::vector<Route> inference_protocol_routes() {
-  return {{"GET", "/v2", false, answer_server},
-          {"GET", "/v2/health/live", true, answer_life},
-          {"GET", "/v2/health/ready", true, answer_readiness},
-          {"GET", "/v2/models/*", false, answer_model},
-          {"GET", "/v2/models/*/ready", true, answer_readiness},
-          {"GET", "/v2/models/*/versions/*", false, answer_model},
-          {"GET", "/v2/models/*/versions/*/ready", true, answer_readiness},
-          {"POST", "/v2/models/*/infer", false, {}, ask_by_protocol},
-          {"POST", "/v2/models/*/versions/*/infer", false, {}, ask_by_protocol}};
+  constexpr const char *kModel = "The inputs and outputs of the model",
+                       *kReady = "Whether the model takes requests",
+                       *kInfer = "Probabilities, labels and confidence of images";
+  return {{"GET", "/v2", "The server", false, answer_server},
+          {"GET", "/v2/health/live", "Whether the server lives", true, answer_life},
+          {"GET", "/v2/health/ready", "Whether it takes requests", true, answer_readiness},
+          {"GET", "/v2/models/*", kModel, false, answer_model},
+          {"GET", "/v2/models/*/ready", kReady, true, answer_readiness},
+          {"GET", "/v2/models/*/versions/*", kModel, false, answer_model},
+          {"GET", "/v2/models/*/versions/*/ready", kReady, true, answer_readiness},
+          {"POST", "/v2/models/*/infer", kInfer, false, {}, ask_by_protocol},
+          {"POST", "/v2/models/*/versions/*/infer", kInfer, false, {}, ask_by_protocol}};
 }
 
 }  // namespace kiln

@@ -5,6 +5,9 @@
 // container requirements for prediction").
 #include "tools/serve/contracts.h"
 
+#include <nlohmann/json.hpp>
+
+#include "base/platform/installation.h"
 #include "base/text.h"
 #include "data/image/image.h"
 #include "report/page/html.h"
@@ -12,7 +15,11 @@
 namespace kiln {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr int kHeatMapQuality = 90;
+constexpr const char *kAnswers = "The classes of an image, or of several",
+                     *kReady = "Whether the server takes requests";
 
 HttpResponse answer_metrics(const ServerState& state, const HttpRequest&) {
   return {.type = "text/plain; version=0.0.4", .body = state.metrics()};
@@ -83,6 +90,33 @@ HttpResponse answer_execution_parameters(const ServerState& state, const HttpReq
                             std::min(8LL, kMostAtATime / payload), payload)};
 }
 
+HttpResponse answer_openapi(const ServerState& state, const HttpRequest&) {
+  const Json any = Json::object(), text = {{"type", "string"}};
+  const Json responses = {{"200", {{"description", "The answer"}}},
+                          {"default", {{"description", "{\"error\": why}"}}}};
+  const Json images = {{"image/*", any}, {"multipart/form-data", any}, {"application/json", any}};
+  Json paths;
+  for (const Route& route : state.routes()) {
+    std::string path = route.path;
+    Json does = {{"summary", route.summary}, {"responses", responses}};
+    for (const std::string name : {"name", "version"})
+      if (const std::size_t star = path.find('*'); star != path.npos) {
+        path.replace(star, 1, "{" + name + "}");
+        does["parameters"].push_back(
+            {{"name", name}, {"in", "path"}, {"required", true}, {"schema", text}});
+      }
+    if (route.ask) does["requestBody"]["content"] = images;
+    if (state.needs_key() && !route.is_open) does["security"] = {{{"key", Json::array()}}};
+    paths[path][in_small_letters(route.method)] = std::move(does);
+  }
+  const Json json = {
+      {"openapi", "3.0.3"},
+      {"info", {{"title", "kiln serve"}, {"version", std::string(version_number())}}},
+      {"paths", paths},
+      {"components", {{"securitySchemes", {{"key", {{"type", "http"}, {"scheme", "bearer"}}}}}}}};
+  return {.body = json.dump() + "\n"};
+}
+
 }  // namespace
 
 bool is_path_of(const Route& route, std::string_view path) {
@@ -101,7 +135,9 @@ bool is_path_of(const Route& route, std::string_view path) {
 HttpResponse answer_life(const ServerState& state, const HttpRequest&) {
   if (state.model()->is_failing())
     return error_response(503, "The model fails time after time; the server's log says why.");
-  return {.body = "{\"status\": \"alive\", \"live\": true}\n"};
+  return {.body = formatted(
+              "{\"status\": \"alive\", \"live\": true, \"model\": \"%s\", \"version\": \"%s\"}\n",
+              state.model()->predictor().print.c_str(), std::string(version_number()).c_str())};
 }
 
 HttpResponse answer_readiness(const ServerState& state, const HttpRequest&) {
@@ -110,29 +146,25 @@ HttpResponse answer_readiness(const ServerState& state, const HttpRequest&) {
 }
 
 std::vector<Route> routes_of(const ServingPlace& place) {
+  const auto ask_record = place.is_batch_transform ? ask_about_record : ask_about_body;
   std::vector<Route> routes;
   if (!place.vertex_health.empty())
-    routes.push_back({.method = "GET",
-                      .path = place.vertex_health,
-                      .is_open = true,
-                      .answer = answer_readiness});
+    routes.push_back({"GET", place.vertex_health, kReady, true, answer_readiness});
   if (!place.vertex_predict.empty())
-    routes.push_back({.method = "POST", .path = place.vertex_predict, .ask = ask_about_body});
+    routes.push_back({"POST", place.vertex_predict, kAnswers, false, {}, ask_about_body});
   const std::vector<Route> own = {
-      {.method = "POST", .path = "/predict", .ask = ask_about_body},
-      {.method = "POST", .path = "/explain", .ask = ask_with_heat_map},
-      {.method = "GET", .path = "/healthz", .is_open = true, .answer = answer_life},
-      {.method = "GET", .path = "/readyz", .is_open = true, .answer = answer_readiness},
-      {.method = "GET", .path = "/metrics", .answer = answer_metrics},
-      {.method = "GET", .path = "/", .is_open = true, .answer = answer_page},
-      // SageMaker
-      {.method = "GET", .path = "/ping", .is_open = true, .answer = answer_readiness},
-      {.method = "POST",
-       .path = "/invocations",
-       .ask = place.is_batch_transform ? ask_about_record : ask_about_body},
-      {.method = "GET", .path = "/execution-parameters", .answer = answer_execution_parameters},
-      // Azure ML
-      {.method = "POST", .path = "/score", .ask = ask_about_body}};
+      {"POST", "/predict", kAnswers, false, {}, ask_about_body},
+      {"POST", "/explain", "The same, with heat maps", false, {}, ask_with_heat_map},
+      {"GET", "/healthz", "Whether the server lives, and with what model", true, answer_life},
+      {"GET", "/readyz", kReady, true, answer_readiness},
+      {"GET", "/metrics", "Counts and durations, for Prometheus", false, answer_metrics},
+      {"GET", "/openapi.json", "This description", true, answer_openapi},
+      {"GET", "/", "A page for people", true, answer_page},
+      {"GET", "/ping", "/readyz for SageMaker", true, answer_readiness},
+      {"POST", "/invocations", "/predict for SageMaker", false, {}, ask_record},
+      {"GET", "/execution-parameters", "How SageMaker may send a batch transform", false,
+       answer_execution_parameters},
+      {"POST", "/score", "/predict for Azure ML", false, {}, ask_about_body}};
   routes.insert(routes.end(), own.begin(), own.end());
   const std::vector<Route> protocol = inference_protocol_routes();
   routes.insert(routes.end(), protocol.begin(), protocol.end());

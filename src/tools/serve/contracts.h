@@ -20,6 +20,8 @@ struct Question {
   std::function<HttpResponse(const ServedModel&, const std::vector<ServedAnswer>&)> respond;
 };
 
+struct Route;
+
 // What routes may know of the server.
 class ServerState {
  public:
@@ -29,11 +31,13 @@ class ServerState {
   virtual std::shared_ptr<ServedModel> model() const = 0;
   virtual long long max_body_mib() const = 0;
   virtual bool needs_key() const = 0;
+  virtual const std::vector<Route>& routes() const = 0;
 };
 
 struct Route {
   std::string_view method;
   std::string path;      // a part "*" is any text
+  const char* summary;   // a few words, for /openapi.json
   bool is_open = false;  // needs no key
   // One of the two. `answer` is called on the server's thread. `ask` is called on a loader thread
   // and may throw BadRequest.

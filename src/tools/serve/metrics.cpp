@@ -21,9 +21,12 @@ const std::vector<Metric>& metric_table() {
        {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}},
       {"kiln_batch_images", "histogram", "Images in a batch.", {1, 2, 4, 8, 16, 32, 64, 128}},
       {"kiln_answers_total", "counter", "Images that were answered."},
+      {"kiln_class_answers_total", "counter", "Images that were answered with a class, by class."},
       {"kiln_unsure_answers_total", "counter", "Answers below the confidence threshold."},
       {"kiln_unlike_images_total", "counter", "Of these, images unlike the training images."},
       {"kiln_validation_unsure_ratio", "gauge", "Share of the validation images below it."},
+      {"kiln_access_log_dropped_total", "counter", "Requests that --access-log misses."},
+      {"kiln_model_info", "gauge", "1, with the model's fingerprint and the program's version."},
       {"kiln_model_reloads_total", "counter", "Reloads of the model, by result."},
       {"kiln_ready", "gauge", "1 if the server is not ending and its model answers."},
       {"kiln_connections", "gauge", "Open connections."},
@@ -37,6 +40,15 @@ std::string sample(std::string_view name, const std::string& labels, double valu
 }
 
 }  // namespace
+
+std::string metric_label(std::string_view name, std::string_view value) {
+  std::string label = std::string(name) + "=\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') label += '\\';
+    label += c;  // no class has a line break
+  }
+  return label + '"';
+}
 
 void ServerMetrics::count(const std::string& name, const std::string& labels) {
   const std::scoped_lock lock(mutex_);
@@ -56,7 +68,7 @@ void ServerMetrics::observe(const std::string& name, double value) {
   observed.sum += value;
 }
 
-std::string ServerMetrics::text(const std::vector<std::pair<std::string, double>>& now) const {
+std::string ServerMetrics::text(const std::vector<Gauge>& now) const {
   const std::scoped_lock lock(mutex_);
   std::string text;
   for (const auto& [name, type, help, bounds] : metric_table()) {
@@ -66,8 +78,8 @@ std::string ServerMetrics::text(const std::vector<std::pair<std::string, double>
     if (type == "counter" && counts_.contains(key))
       for (const auto& [labels, count] : counts_.at(key))
         samples += sample(name, labels, static_cast<double>(count));
-    for (const auto& [gauge, value] : now)
-      if (gauge == name) samples += sample(name, "", value);
+    for (const Gauge& gauge : now)
+      if (gauge.name == name) samples += sample(name, gauge.labels, gauge.value);
     if (type == "histogram") {
       Observed all = observed_.contains(key) ? observed_.at(key) : Observed();
       all.up_to.resize(bounds.size());

@@ -6,10 +6,13 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace kiln {
+
+// A label of a sample, `name="value"`.
+std::string metric_label(std::string_view name, std::string_view value);
 
 class ServerMetrics {
  public:
@@ -19,8 +22,13 @@ class ServerMetrics {
   // Adds a value to a histogram of the table.
   void observe(const std::string& name, double value);
 
-  // `now` has the names and values of gauges of the table.
-  std::string text(const std::vector<std::pair<std::string, double>>& now) const;
+  // The value of a gauge of the table.
+  struct Gauge {
+    std::string name;
+    double value = 0;
+    std::string labels = {};
+  };
+  std::string text(const std::vector<Gauge>& now) const;
 
  private:
   struct Observed {

@@ -14,9 +14,13 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/names.h"
+#include "base/platform/installation.h"
+#include "base/random.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "tools/commands.h"
+#include "tools/serve/access_log.h"
 #include "tools/serve/batcher.h"
 #include "tools/serve/contracts.h"
 #include "tools/serve/http_server.h"
@@ -55,7 +59,7 @@ bool is_same_secret(std::string_view a, std::string_view b) {
 // Thread-safe.
 class Service final : public HttpHandler, public ServerState {
  public:
-  // The references must outlive it. Without a `key` none is needed.
+  // The references must outlive it. Without a `key` none is needed. Throws what AccessLog throws.
   Service(const ServeConfig& config, const PredictionJob& job, const HttpServer& server,
           std::vector<Route> routes, std::string key, std::size_t max_body_bytes)
       : config_(config),
@@ -64,7 +68,9 @@ class Service final : public HttpHandler, public ServerState {
         routes_(std::move(routes)),
         key_(std::move(key)),
         max_body_bytes_(max_body_bytes),
-        batcher_(config, job, metrics_) {}
+        batcher_(config, job, metrics_) {
+    if (!config.access_log.empty()) access_log_.emplace(config.access_log, job.log, metrics_);
+  }
 
   void use(std::shared_ptr<ServedModel> model) {
     const std::scoped_lock lock(mutex_);
@@ -85,30 +91,40 @@ class Service final : public HttpHandler, public ServerState {
       response = error_response(
           401, "The header Authorization: Bearer KEY is missing, or its key is wrong.",
           {{"WWW-Authenticate", "Bearer"}});
-    if (response) count(route ? route->path : "none", response->status);
+    if (response)
+      note({request_id(head.header("x-request-id")), route ? route->path : "none"}, *response);
     return response;
   }
 
   void handle(HttpRequest request, std::shared_ptr<Responder> responder) override {
     const Route& route = *find(request);
-    if (route.answer) return respond(route, *responder, route.answer(*this, request));
+    Access access{request_id(request.header("x-request-id")), route.path};
+    if (route.answer) return respond(access, *responder, route.answer(*this, request));
     auto place = batcher_.take_place(1);
-    if (!place) return respond(route, *responder, error_response(503, kFull));
+    if (!place) return respond(access, *responder, error_response(503, kFull));
     const auto call = std::make_shared<Call>(
-        Call{route, std::move(request), std::move(responder), {std::move(place)}, {}});
+        Call{route, std::move(request), std::move(responder), std::move(access), {}, {}});
+    call->places.push_back(std::move(place));
     batcher_.run([this, call] { guarded(*call, [&] { ask(call); }); });
   }
 
-  void add_refusal(int status) override { count("none", status); }
+  void add_refusal(int status) override {
+    HttpResponse response{.status = status};
+    note({request_id({}), "none"}, response);
+  }
 
   bool is_ready() const override { return !is_ending_ && !model()->is_failing(); }
   std::string metrics() const override {
-    std::vector<std::pair<std::string, double>> now = {
-        {"kiln_ready", is_ready() ? 1 : 0},
-        {"kiln_connections", server_.num_connections()},
-        {"kiln_queued_images", static_cast<double>(batcher_.num_queued())}};
-    if (const auto unsure = model()->unsure_in_validation())
-      now.emplace_back("kiln_validation_unsure_ratio", *unsure);
+    const std::shared_ptr<ServedModel> model = this->model();
+    std::vector<ServerMetrics::Gauge> now = {
+        {"kiln_ready", is_ready() ? 1.0 : 0.0},
+        {"kiln_connections", static_cast<double>(server_.num_connections())},
+        {"kiln_queued_images", static_cast<double>(batcher_.num_queued())},
+        {"kiln_model_info", 1,
+         metric_label("model", model->predictor().print) + "," +
+             metric_label("version", version_number())}};
+    if (const auto unsure = model->unsure_in_validation())
+      now.push_back({"kiln_validation_unsure_ratio", *unsure});
     return metrics_.text(now);
   }
   std::shared_ptr<ServedModel> model() const override {
@@ -119,6 +135,7 @@ class Service final : public HttpHandler, public ServerState {
     return static_cast<long long>(max_body_bytes_ / kMebibyte);
   }
   bool needs_key() const override { return !key_.empty(); }
+  const std::vector<Route>& routes() const override { return routes_; }
 
  private:
   static constexpr const char* kFull = "The queue is full (--max-queue): try again.";
@@ -128,6 +145,7 @@ class Service final : public HttpHandler, public ServerState {
     const Route& route;
     HttpRequest request;
     std::shared_ptr<Responder> responder;
+    Access access;
     std::vector<Batcher::Place> places;
     Stopwatch watch;
   };
@@ -159,19 +177,48 @@ class Service final : public HttpHandler, public ServerState {
     return is_same_secret(trimmed(given.substr(kBearer.size())), key_);
   }
 
-  void count(const std::string& route, int status) {
-    metrics_.count("kiln_requests_total", "route=\"" + route + formatted("\",code=\"%d\"", status));
+  // The one that the client gave, for headers and logs, or a new one.
+  std::string request_id(std::string_view given) {
+    constexpr std::size_t kMost = 64;
+    if (given.empty()) return hex_digits(splitmix64(next_id_++));
+    std::string id(given.substr(0, kMost));
+    std::ranges::replace_if(
+        id, [](char c) { return c < '!' || c > '~'; }, '?');
+    return id;
   }
 
-  void respond(const Route& route, Responder& responder, HttpResponse response) {
-    count(route.path, response.status);
+  // Counts and logs a response, and names its request in it.
+  void note(Access access, HttpResponse& response) {
+    access.status = response.status;
+    metrics_.count("kiln_requests_total",
+                   metric_label("route", access.route) + formatted(",code=\"%d\"", access.status));
+    response.headers.push_back({"X-Request-Id", access.id});
+    if (access_log_) access_log_->add(access);
+  }
+
+  void respond(const Access& access, Responder& responder, HttpResponse response) {
+    note(access, response);
     responder.answer(std::move(response));
   }
 
   void respond(Call& call, HttpResponse response) {
-    metrics_.observe("kiln_request_duration_seconds", call.watch.seconds());
+    const double seconds = call.watch.seconds();
+    metrics_.observe("kiln_request_duration_seconds", seconds);
+    call.access.queue = std::max(0.0, seconds - call.access.decode - call.access.forward);
     call.places.clear();
-    respond(call.route, *call.responder, std::move(response));
+    respond(call.access, *call.responder, std::move(response));
+  }
+
+  static void describe(const std::vector<ServedAnswer>& answers, const ServedModel& model,
+                       Access& access) {
+    for (const ServedAnswer& answer : answers) {
+      access.decode = std::max(access.decode, answer.decode_seconds);
+      access.forward = std::max(access.forward, answer.forward_seconds);
+    }
+    if (answers.size() != 1 || answers[0].score.best.empty()) return;
+    const Score& score = answers[0].score;
+    access.confidence = shortest_text(score.best[0].confidence);
+    if (!score.is_unsure) access.label = quote_json(as_utf8(label_text(model.labels(), score)));
   }
 
   // Reads a request, on a loader thread.
@@ -191,7 +238,12 @@ class Service final : public HttpHandler, public ServerState {
     }
     const auto use = [this, call, model,
                       to = std::move(question.respond)](const std::vector<ServedAnswer>& answers) {
-      guarded(*call, [&] { respond(*call, answers.empty() ? no_answer() : to(*model, answers)); });
+      guarded(*call, [&] {
+        describe(answers, *model, call->access);
+        HttpResponse response = answers.empty() ? no_answer() : to(*model, answers);
+        response.headers.push_back({"X-Kiln-Model", model->predictor().print});
+        respond(*call, std::move(response));
+      });
     };
     batcher_.ask(model, std::move(question.images), use);
   }
@@ -218,6 +270,9 @@ class Service final : public HttpHandler, public ServerState {
   const std::string key_;
   const std::size_t max_body_bytes_;
   ServerMetrics metrics_;
+  std::optional<AccessLog> access_log_;
+  std::atomic<std::uint64_t> next_id_{
+      static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())};
   std::atomic<bool> is_ending_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<ServedModel> model_;

@@ -35,6 +35,7 @@ struct PreparedImage {
 struct ServedAnswer {
   Score score;
   std::optional<Image> heat_map = {};  // none: not wanted, or the last feature map is one pixel
+  double decode_seconds = 0, forward_seconds = 0;  // the latter of its batch
 };
 
 class ServedModel {

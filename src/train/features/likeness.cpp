@@ -25,17 +25,6 @@ constexpr std::int64_t kRowsAtATime = 1024, kLookedAt = 32;
   throw Error(ErrorCode::kFailedToCompleteOperation, reason);
 }
 
-// Rows of length 1; those of zeros stay.
-at::Tensor unit_rows(const at::Tensor& rows) {
-  return rows / rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
-}
-
-// The directions along which the rows have most of their squares, [D, most].
-at::Tensor main_axes(const at::Tensor& rows, std::int64_t most) {
-  const auto [values, vectors] = at::linalg_eigh(rows.t().mm(rows).to(at::kDouble));
-  return vectors.narrow(1, vectors.size(1) - most, most).to(at::kFloat).contiguous();
-}
-
 at::Tensor fifth_distance(const at::Tensor& similarities) {
   return 1 - std::get<0>(similarities.topk(kNearest, 1)).select(1, kNearest - 1);
 }
@@ -108,6 +97,15 @@ double separation_of(const Neighborhood& held_out) {
 }
 
 }  // namespace
+
+at::Tensor unit_rows(const at::Tensor& rows) {
+  return rows / rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
+}
+
+at::Tensor main_axes(const at::Tensor& rows, std::int64_t most) {
+  const auto [values, vectors] = at::linalg_eigh(rows.t().mm(rows).to(at::kDouble));
+  return vectors.narrow(1, vectors.size(1) - most, most).to(at::kFloat).contiguous();
+}
 
 at::Tensor Likeness::projected(const at::Tensor& rows) const {
   return axes.defined() ? rows.mm(axes) : rows;

@@ -19,6 +19,11 @@ inline constexpr std::int64_t kFewestHeldOut = 100, kMostHeldOut = 5000;
 inline constexpr std::int64_t kFewestOfClass = 5, kMostOfClass = 100;
 inline constexpr std::int64_t kNearest = 5;  // which reference is meant by near
 
+// Rows of length 1; those of zeros stay.
+at::Tensor unit_rows(const at::Tensor& rows);
+// The directions along which the rows [N, D] have most of their squares: orthonormal, [D, most].
+at::Tensor main_axes(const at::Tensor& rows, std::int64_t most);
+
 // Immutable once fitted. All tensors are on the host. Thread-safe.
 struct Likeness {
   // [D, P], orthonormal columns: what features are projected to. Undefined: P = D, and they are
