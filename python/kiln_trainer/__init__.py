@@ -229,9 +229,9 @@ def _error(exit_code: int, folder: pathlib.Path) -> Error:
 def _run(words: list[Any], options: Mapping[str, Option], quiet: bool) -> tuple[dict[str, Any], bool]:
     """The object that a command prints with --json, and whether it was interrupted. Its lines are shown as they come."""
     was_stopped = False
-    with tempfile.TemporaryDirectory(prefix="kiln-") as folder, tempfile.TemporaryFile() as result:
-        process = _start([*words, "--json", *_words(options)], pathlib.Path(folder), stdin=subprocess.DEVNULL,
-                         stdout=result, stderr=subprocess.PIPE)
+    with tempfile.TemporaryDirectory(prefix="kiln-") as folder, tempfile.TemporaryFile() as result, \
+            _start([*words, "--json", *_words(options)], pathlib.Path(folder), stdin=subprocess.DEVNULL, stdout=result,
+                   stderr=subprocess.PIPE) as process:
         while process.returncode is None:
             try:
                 for line in process.stderr or ():

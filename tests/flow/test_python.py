@@ -26,7 +26,7 @@ class PythonTest(FlowTest):
     def setUp(self):
         super().setUp()
         os.environ["KILN"] = KILN
-        self.photos = sorted((self.data / "val").rglob("*.png"))
+        self.photos = sorted(path for path in (self.data / "val").rglob("*") if path.is_file())
 
     def test_train_predict_and_evaluate(self):
         run = kiln_python.train(self.data / "train", self.data / "val", epochs=2, run_path=self.folder / "run", device="cpu",
@@ -39,8 +39,9 @@ class PythonTest(FlowTest):
             answers = model.predict(self.photos)
             scored = [json.loads(line) for line in
                       kiln("score", self.data / "val", "--trained-model-path", run.model_path, "--json").stdout.splitlines()]
-            by_name = {row["path"].rsplit("/", 1)[-1]: row["label"] for row in scored}
-            self.assertEqual([answer.label for answer in answers], [by_name[photo.name] for photo in self.photos])
+            by_name = {row["path"]: row["label"] for row in scored}
+            self.assertEqual([answer.label for answer in answers],
+                             [by_name[str(photo.relative_to(self.data / "val"))] for photo in self.photos])
             self.assertAlmostEqual(sum(answers[0].probabilities.values()), 1, places=4)
             server = model._server
             self.assertEqual(server.folder.stat().st_mode & 0o777, 0o700)
@@ -69,10 +70,11 @@ class PythonTest(FlowTest):
                 model.predict("a.jpg")
 
     def test_errors_have_code_and_remedy(self):
+        (self.folder / "empty").mkdir()
         for code, words, call in (
-                (18, "missing", lambda: kiln_python.train(self.folder / "missing", quiet=True, log_path=self.folder / "logs")),
+                (18, "empty", lambda: kiln_python.train(self.folder / "empty", quiet=True, log_path=self.folder / "logs")),
                 (2, "--epochs", lambda: kiln_python.train(self.data / "train", epocs=3, quiet=True)),
-                (159, "missing", lambda: kiln_python.Model(self.folder / "missing").predict(self.photos[:1]))):
+                (159, "untrained", lambda: kiln_python.Model(self.untrained).predict(self.photos[:1]))):
             with self.subTest(code), self.assertRaises(kiln_python.Error) as caught:
                 call()
             self.assertEqual(caught.exception.code, code, caught.exception)

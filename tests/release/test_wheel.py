@@ -82,7 +82,7 @@ with run.model as model:
 try:
     kiln.Model("missing").predict([])
 except kiln.Error as error:
-    assert error.code == 159, error
+    assert error.code == 2, error
 END
 """
         self.assert_done(self.run_python(script, user="10001"))

@@ -81,7 +81,7 @@ void print_json(const OutputConfig& output) {
     json["model"] = folder.string();
     json["training"] = Json::parse(read_file(folder / "training.json"));
   }
-  std::fputs((json_text(json) + "\n").c_str(), stdout);
+  std::fputs((json_text(json, 1) + "\n").c_str(), stdout);  // mpirun breaks long lines
 }
 
 // Makes sure that nobody takes an earlier run's model for that of this run, which has written none.
