@@ -298,7 +298,7 @@ class BrowserTest(BrowserCase):
         for event in perfect.events:
             for key in {"train", "valid"} & set(event):
                 event[key]["top1"] = event[key]["top5"] = event[key]["images"]
-        yield "always right", perfect, "finished", "top-1 is 100 %"
+        yield "always right", perfect, "finished", "top-1 is 100\u00a0%"
         yield "stopped", stopped, "stopped by a signal", "stopped by a signal after 2 of 2 epochs"
         yield "long", RunFile(epochs=500, steps=900), "finished", "Training curves"
 
