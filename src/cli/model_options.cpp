@@ -472,20 +472,19 @@ CommandInfo embed_command() {
       "Write what a trained model sees in images, its features: for search, clusters, another "
       "program; or keep those of its training images with it.",
       "PHOTO... --output-path FILE [options]",
-      {opt(&Config::data_paths, "data-path", path("PATH"),
-           {kPaths, kDataIn, kPositional, kRequired},
+      {opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
            "Images, labeled or not, in any format that score reads. With --into the training "
            "images of that model."),
-       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
+       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kPaths,
            "ModelDirectory of a trained model, as written by `kiln train`.")
            .otherwise("model"),
-       opt(&Config::output_path, "output-path", path("FILE"), {kPaths, kDataOut},
+       opt(&Config::output_path, "output-path", path("FILE"), kPaths,
            "File for the features, a row for each image: .parquet, .csv, or .npy with the names "
            "beside it in .names.csv. Bad images have none (NaN in .npy)."),
        opt(&Config::into, "into", path("DIR"), kPaths,
            "Instead: a trained model to keep features of its own images in, as train does, so "
            "that its answers say which pictures are unlike them."),
-       opt(&Config::valid_data_path, "valid-data-path", path("PATH"), {kPaths, kDataIn},
+       opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
            "For --into: the validation images of its training."),
        within(&Config::prediction, prediction_rows())},
       check_embed);
@@ -496,14 +495,13 @@ CommandInfo select_command() {
   return command<Config>(
       "select", "Choose the images of an unlabeled folder that are worth labeling next.",
       "PHOTO... --output-path FILE [options]",
-      {opt(&Config::data_paths, "data-path", path("PATH"),
-           {kPaths, kDataIn, kPositional, kRequired},
+      {opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
            "Images without labels, in any format that score reads. Copies of others are left out, "
            "and those that the model was made with."),
-       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
+       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kPaths,
            "ModelDirectory of a trained model, as written by `kiln train`.")
            .otherwise("model"),
-       opt(&Config::output_path, "output-path", path("FILE"), {kPaths, kDataOut, kRequired},
+       opt(&Config::output_path, "output-path", path("FILE"), {kPaths, kRequired},
            "New table (.csv) of the chosen images, in the order of their worth, with an empty "
            "column label to fill in, for --labels of train."),
        opt(&Config::page, "page", path("FILE"), kPaths,

@@ -36,11 +36,11 @@ std::string cell(const InspectReport& value) {
 
 // A table of objects with the same keys: the keys, then a row for each object, columns aligned.
 std::string rows_text(const InspectReport& rows) {
-  std::vector<std::vector<std::string>> lines(1 + rows.size(), {" "});
+  std::vector<std::vector<std::string>> lines(1 + rows.size(), {""});
   for (const auto& [key, value] : rows.front().items()) lines[0].push_back(key);
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (const auto& [key, value] : rows[i].items()) lines[i + 1].push_back(cell(value));
-  std::string text = "\n" + aligned(lines, " ");
+  std::string text = "\n" + aligned(lines);
   text.pop_back();
   return text;
 }
