@@ -5,23 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "data/dataset/dataset.h"
-#include "data/image/image.h"
+#include "predict/image_facts.h"
 #include "record/run_record.h"
 
 namespace kiln {
-
-// What comes with an image: width, height, bytes and type of its file and, if its pixels were
-// looked at, their brightness and color. Empty: unknown.
-using ImageFacts = std::vector<float>;
-
-// `beginning`: at least 16 bytes of the file, of `file_bytes`; `whole`: the size as stored.
-ImageFacts file_facts(std::string_view beginning, std::uint64_t file_bytes, ImageSize whole);
-// With the means of all pixels; `image` may be reduced.
-ImageFacts image_facts(std::string_view bytes, const Image& image, ImageSize whole);
 
 // What tells significantly more labels than the largest class does: each of the facts alone, those
 // that tell most first; after them all together. For each a decision tree of at most three

@@ -1,6 +1,6 @@
 #include "predict/features/training_features.h"
 
-#include <ATen/ops/manual_seed.h>
+#include <ATen/Context.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 

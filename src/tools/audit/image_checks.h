@@ -13,7 +13,7 @@
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "data/split/groups.h"
-#include "predict/shortcuts.h"
+#include "predict/image_facts.h"
 
 namespace kiln {
 

@@ -1,6 +1,7 @@
 #include "tools/select/choice.h"
 
-#include <ATen/ops/manual_seed.h>
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -67,8 +68,7 @@ TEST_F(LabelingChoiceOf, CopiesHasOneOfThem) {
     copy.image += 10;
     near_copy.image += 20;
     near_copy.features = 3 * near_copy.features + 0.001 * at::randn({kWidth});
-    for (Candidate& some : std::initializer_list<Candidate>{one, copy, near_copy})
-      choice.add(std::move(some));
+    for (const Candidate& some : {one, copy, near_copy}) choice.add(some);
   }
   EXPECT_EQ(choice.take().size(), 3U);
 }

@@ -2,7 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/manual_seed.h>
+#include <ATen/Context.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
