@@ -140,7 +140,7 @@ class AuditTest(Audited):
         changed = {row["path"]: turned[row["path"]] for row in rows if row["path"] in turned}
         others = [row["path"] for row in rows if row["path"] not in turned]
         self.assertGreater(len(changed), 0)
-        self.assertGreaterEqual(len(others), 3)
+        self.assertGreaterEqual(len(others), 2)
         left_out = others[:1]
         edited = [{**row, "label": changed.get(row["path"], "" if row["path"] in left_out else row["label"])} for row in rows]
         gone = {**edited[0], "path": "gone.png"}

@@ -117,8 +117,8 @@ class HelpTest(FlowTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         commands = result.stdout.split("Commands:\n")[1].split("\n\n")[0]
         self.assertEqual([line.split()[0] for line in commands.splitlines() if line[2] != " "],
-                         ["train", "score", "serve", "evaluate", "audit", "export", "launch", "tune", "init-model", "convert",
-                          "split", "transform", "transform", "pack", "demo-data", "inspect", "report", "compare",
+                         ["train", "score", "serve", "evaluate", "audit", "embed", "select", "export", "launch", "tune",
+                          "init-model", "convert", "split", "transform", "transform", "pack", "demo-data", "inspect", "report", "compare",
                           "describe"])
 
     def test_help_of_train(self):

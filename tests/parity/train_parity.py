@@ -14,6 +14,7 @@ CPUs, only with KILN_NIGHTLY=1.
 Takes the Python packages that model_parity.py takes. Exit 77, a skip, where they are missing.
 """
 import argparse
+import copy
 import os
 import sys
 import time
@@ -192,9 +193,11 @@ def check_losses(tool, name, precision, failures):
     model = make_model(name).train()
     data = {"images": torch.randn(steps, BATCH, 3, SIZE, SIZE), "labels": torch.randint(1000, (steps, BATCH)),
             "schedule": torch.tensor([WARMUP_EPOCHS, PEAK], dtype=torch.float64)}
+    exact = train(copy.deepcopy(model).double(), {**data, "images": data["images"].double()})["losses"]
     ours = run_tool([tool, name, precision], model, data)["losses"]
     theirs = train(model, data, autocast)["losses"]
-    share = ((ours - theirs) / theirs).abs().max().item()
+    # Without AVX-512 PyTorch's own float32 is 2e-3 from float64 here, and the program's 6e-7.
+    share = min(((ours - reference) / reference).abs().max().item() for reference in (theirs, exact))
     check(failures, f"{name} in {precision}, losses", share if share == share else float("inf"), limit)
     return share, theirs
 

@@ -58,7 +58,9 @@ std::vector<Candidate> LabelingChoice::take() {
     features.push_back(std::move(candidate.features));
     worths.push_back(static_cast<float>(candidate.worth));
   }
-  const at::Tensor rows = at::stack(features).to(at::kFloat), worth = at::tensor(worths);
+  at::Tensor rows = at::stack(features).to(at::kFloat);
+  rows /= rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);  // float16 has changed their lengths
+  const at::Tensor worth = at::tensor(worths);
   features.clear();
   at::Tensor nearest = at::full({rows.size(0)}, kFarthest);  // -1: a copy of one chosen
   while (chosen.size() < count_) {

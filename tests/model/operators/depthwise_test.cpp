@@ -203,7 +203,8 @@ TEST(Depthwise, ConvolvesInALayer) {
     const auto found = results(y, {x, conv.weight(), conv.bias()});
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].scalar_type(), i > 0 ? at::kFloat : type) << i;
-      const double most = type == at::kFloat ? 2e-6 : 0.01;
+      // Without AVX-512, LibTorch's sums of bfloat16 are off by up to 0.017.
+      const double most = type == at::kFloat ? 2e-6 : 0.02;
       EXPECT_LE(error(found[i].detach(), exact[i].detach()), most * largest_of(exact[i].detach()))
           << i;
     }
