@@ -42,7 +42,7 @@ class FewPhotosTest(FlowTest):
         self.assertEqual(json.loads(self.in_folder("inspect", "model", "--json"))["num_classes"], 3)
         page = (self.folder / "logs/report.html").read_text()
         self.assertIn('id="kept"', page)
-        self.assertRegex(page, "95 % interval")
+        self.assertRegex(page, "95.% interval")
 
         repeat = (self.folder / "logs/repeat.yaml").read_text()
         self.assertNotRegex(repeat, "(?m)^time-limit")
