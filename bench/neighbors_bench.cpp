@@ -5,8 +5,8 @@
 // Prints a JSON object: milliseconds for the 5 nearest of 100,000 images for 1 and for 64 pictures,
 // the least of ten; seconds to choose 100, 1,000 and 10,000 of 100,000 images to label, with 512
 // features each.
-#include <ATen/core/Tensor.h>
 #include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>

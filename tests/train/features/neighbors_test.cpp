@@ -1,8 +1,8 @@
 #include "train/features/neighbors.h"
 
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/Context.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
