@@ -17,21 +17,15 @@ import pathlib
 import random
 import shutil
 import struct
-import subprocess
-import sys
 import zlib
 
 import numpy
 
+from trust import link, run, tensors
+
 SIDE, NUM_DRAWN, HELD_OUT = 32, 400, 3
-RATES = {"vit_s_16": ["--optimizer", "adamw", "--learning-rate", 0.001, "--lr-schedule", "cosine"]}
-USUAL = ["--learning-rate", 0.05, "--lr-schedule", "cosine"]
-
-
-def run(*words):
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))}\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
+RATES = {"vit_s_16": 0.001}  # others 0.05
+OPTIMIZERS = {"vit_s_16": ["--optimizer", "adamw"]}
 
 
 def png(pixels):
@@ -64,13 +58,6 @@ def noise(generator):
     return generator.integers(0, 256, (SIDE, SIDE, 3), dtype=numpy.uint8)
 
 
-def link(images, folder):
-    for image in images:
-        place = folder / image.parent.name / image.name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(image)
-
-
 def prepared(options):
     """Folders of images below OUT."""
     data = options.out / "data"
@@ -99,28 +86,23 @@ def trained(options, network, way, data, weights):
     model = options.out / f"{network}-{way.replace(' ', '-')}"
     if model.exists():
         return model
-    rate = RATES.get(network, USUAL)
-    words = {"others": [*rate, "--epochs", options.epochs], "from scratch": [*rate, "--epochs", options.epochs],
-             "fine-tuned": ["--weights", weights, *rate, "--learning-rate", rate[rate.index("--learning-rate") + 1] / 5,
-                            "--epochs", options.epochs // 2], "frozen": ["--weights", weights, "--freeze", "backbone"]}[way]
-    if words.count("--learning-rate") > 1:
-        place = words.index("--learning-rate")
-        del words[place:place + 2]
-    steps = [] if way == "frozen" else ["--batch-size", 64, "--augment", "crop,flip", "--patience", 1000,
-                                        "--num-warmup-steps", 1]
+    rate = RATES.get(network, 0.05)
+    steps = [*OPTIMIZERS.get(network, ()), "--lr-schedule", "cosine", "--batch-size", 64, "--augment", "crop,flip", "--patience",
+             1000, "--num-warmup-steps", 1]
+    anew = ["--learning-rate", rate, "--epochs", options.epochs, *steps]
+    words = {"others": anew, "from scratch": anew,
+             "fine-tuned": ["--weights", weights, "--learning-rate", rate / 5, "--epochs", options.epochs // 2, *steps],
+             "frozen": ["--weights", weights, "--freeze", "backbone"]}[way]
     run(options.kiln, "train", "--model-name", network, "--train-data-path", data / ("others" if way == "others" else "train"),
-        "--valid-data-path", data / "val", "--trained-model-path", model, "--log-path", options.out / "logs", *words, *steps,
-        "--auto", "False")
+        "--valid-data-path", data / "val", "--trained-model-path", model, "--log-path", options.out / "logs", *words, "--auto",
+        "False")
     return model
 
 
 def head(model):
     """Weight [C, D] and bias [C] of the last layer."""
-    data = (model / "model.safetensors").read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    tensors = [(name, about) for name, about in json.loads(data[8:8 + length]).items() if name != "__metadata__"]
-    last = [numpy.frombuffer(data[8 + length:][slice(*about["data_offsets"])], numpy.float32).reshape(about["shape"])
-            for name, about in tensors if name.startswith(("model.fc.", "model.classifier.3.", "model.heads.head."))]
+    last = [numpy.frombuffer(values, numpy.float32).reshape(shape) for name, shape, values in tensors(model)
+            if name.startswith(("model.fc.", "model.classifier.3.", "model.heads.head."))]
     return sorted(last, key=lambda values: -values.ndim)
 
 

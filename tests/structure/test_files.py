@@ -1,6 +1,7 @@
 """Rules for every source file: listed in a target, limits of length and width, whole subjects, no unfinished code."""
 import re
 import subprocess
+import sys
 from collections import Counter, defaultdict
 
 from tree import ROOT, SRC, TreeTest, cpp_files, main, numbered_lines
@@ -103,6 +104,12 @@ class FilesTest(TreeTest):
         self.assert_none([name for name in listed.stdout.splitlines()
                           if DATA.search(name) and not name.startswith(("docs/", "tests/fuzz/seeds/", "tests/flow/kept/"))],
                          "data outside of docs, tests/fuzz/seeds and tests/flow/kept")
+
+    # A program finds what is beside it first: bench/select.py would be found by all of Python that asks for `select`.
+    def test_no_script_is_named_like_a_module_of_python(self):
+        self.assert_none([str(path.relative_to(ROOT)) for folder in ("bench", "docs", "environment", "examples", "python", "tests")
+                          for path in (ROOT / folder).rglob("*.py") if path.stem in sys.stdlib_module_names],
+                         "named like a module of Python's library")
 
     # Platform differences are handled by separate source files or at run time.
     def test_no_conditional_compilation(self):

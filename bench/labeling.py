@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether `kiln select` chooses images better than chance: rounds of labeling, each a head on frozen features.
 
-    bench/select.py KILN DATA WEIGHTS OUT [--rounds 5] [--seeds 5] [--first 50] [--number 50] [--pool N]
+    bench/labeling.py KILN DATA WEIGHTS OUT [--rounds 5] [--seeds 5] [--first 50] [--number 50] [--pool N]
 
 DATA holds class folders in train and in val, such as CIFAR-10; WEIGHTS is what `kiln train --weights` takes. Of each seed, the
 same --first images are labeled at the start; then, in each round, --number more: once those that `kiln select` names, once drawn
