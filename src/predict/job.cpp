@@ -176,8 +176,7 @@ void Predictions::for_each(Dataset& set, const std::function<void(AnsweredBatch&
     AnsweredBatch next{images_of(*batch, first, loader.take_faults(), set.samples), {}};
     first += static_cast<std::uint32_t>(batch->nominal);
     std::optional<QueuedOutputs> outputs;
-    if (batch->count > 0)
-      outputs = model_.outputs(feed_->uploader().upload(*batch).images, plan_.wants_features);
+    if (batch->count > 0) outputs = model_.outputs(feed_->uploader().upload(*batch).images, plan_);
     pass_on();
     waiting = std::move(next);
     its_outputs = std::move(outputs);

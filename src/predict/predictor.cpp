@@ -111,10 +111,13 @@ Predictor::Predictor(const fs::path& folder, const at::Device& its_device, Preci
       precision(its_precision),
       network(loaded_model(directory, (folder / directory.spec.model_file).string())),
       rule(rule_of(directory.spec, directory.calibration)) {
+  const bool names_images = is_there(folder / kTrainingFeaturesFile);
+  const std::uint64_t weights = directory.features || names_images ? hash_of(directory.state) : 0;
   if (directory.features)
-    likeness = read_features(directory, num_features(), (folder / kFeaturesFile).string());
-  if (is_there(folder / kTrainingFeaturesFile))
-    training_features.emplace(folder / kTrainingFeaturesFile, num_features(), directory.state);
+    likeness = read_features(*directory.features, weights, num_features(),
+                             (folder / kFeaturesFile).string());
+  if (names_images)
+    training_features.emplace(folder / kTrainingFeaturesFile, weights, num_features());
   directory.state = {};
   directory.features.reset();
   if (directory.preprocessing)
@@ -199,12 +202,13 @@ at::Tensor QueuedTensor::take() {
   return std::move(host_);
 }
 
-QueuedOutputs Predictor::outputs(const at::Tensor& images, bool wants_features) {
+QueuedOutputs Predictor::outputs(const at::Tensor& images, const AnswerPlan& plan) {
   const at::InferenceMode inference(device.is_cpu());  // in which no casts are kept
   const at::NoGradGuard no_grad;
   const Outputs outputs = outputs_of(*network, images, precision);
-  QueuedOutputs queued{QueuedTensor(outputs.logits.to(at::kFloat).contiguous()), {}};
-  if (likeness || wants_features) queued.features.emplace(outputs.features.contiguous());
+  QueuedOutputs queued{QueuedTensor(outputs.logits.contiguous()), {}};
+  if (likeness || plan.wants_features || plan.neighbors > 0)
+    queued.features.emplace(outputs.features.contiguous());
   return queued;
 }
 

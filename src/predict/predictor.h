@@ -83,8 +83,8 @@ struct Predictor {
   void require_large_enough(ImageSize size) const;
 
   // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes], and the
-  // features [N, D], if the model knows those of its training images or `wants_features`.
-  QueuedOutputs outputs(const at::Tensor& images, bool wants_features = false);
+  // features [N, D], if the model knows those of its training images or the plan needs them.
+  QueuedOutputs outputs(const at::Tensor& images, const AnswerPlan& plan);
   // N answers, without the names of the images.
   std::vector<Score> answers(const Outputs& outputs, const AnswerPlan& plan) const;
 

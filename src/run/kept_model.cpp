@@ -163,6 +163,7 @@ void save(Run& run, std::string features, std::string training_features) {
   run.bad_train.reset();  // and all else that only the steps need
   run.bad_valid.reset();
   run.loaders.reset();
+  run.features = {};
   run.state.reset();
   malloc_trim(0);
   const Plan& plan = run.plan;

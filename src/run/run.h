@@ -70,7 +70,7 @@ struct Run : Job {
   std::optional<BadImageLedger> bad_train = {}, bad_valid = {};
   std::optional<Stop> stop = {};
   std::optional<Checkpoints> checkpoints = {};
-  FeatureSets features = {};  // on rank 0, of a run that fits a head to them
+  FeatureSets features = {};  // on rank 0: that a head was fitted to, or of the last pass
 };
 
 }  // namespace kiln

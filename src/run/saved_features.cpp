@@ -165,14 +165,16 @@ PictureList least_alike(Run& run, const Likeness& likeness, const LabeledFeature
 std::string training_features_of_saved(Run& run) {
   if (!run.config.output.keep_features || run.state->progress.best.epoch == 0) return "";
   run.world.enter("features of all training images", /*patient=*/true);
-  if (!run.plan.uses_features) restore_best(run);  // otherwise it has them
   const SampleTable& samples = run.sources.train.samples;
-  std::vector<std::uint32_t> all(samples.size());
-  std::iota(all.begin(), all.end(), 0U);
   std::string fault;
-  const LabeledFeatures known =
-      gathered_pass(run, part_of_rank(all, run.plan.division.train), {}, fault).train;
+  if (!run.plan.uses_features) {  // otherwise it has them
+    restore_best(run);
+    std::vector<std::uint32_t> all(samples.size());
+    std::iota(all.begin(), all.end(), 0U);
+    run.features = gathered_pass(run, part_of_rank(all, run.plan.division.train), {}, fault);
+  }
   if (!run.world.leads()) return "";
+  const LabeledFeatures& known = run.features.train;
   try {
     std::string names;
     for (const std::uint32_t i : known.samples) names.append(samples.file_name(i)).push_back('\0');
@@ -192,15 +194,14 @@ std::string features_of_saved(Run& run) {
   std::string file, reason = run.plan.without_features;
   if (reason.empty() && run.stop->now()) reason = "the run was stopped";
   if (reason.empty()) {
-    const FeatureSets features =
-        run.plan.uses_features ? std::move(run.features) : affordable_pass(run, reason);
+    if (!run.plan.uses_features) run.features = affordable_pass(run, reason);
     if (!run.world.leads()) return "";
     try {
       if (reason.empty()) {
         const StateDict weights = to_state_dict(run.state->progress.best.weights);
-        const Likeness likeness = known_likeness(features, weights);
+        const Likeness likeness = known_likeness(run.features, weights);
         if (!run.plan.division.has_own_valid)
-          run.log.add_pictures(least_alike(run, likeness, features.valid));
+          run.log.add_pictures(least_alike(run, likeness, run.features.valid));
         file = features_file(likeness, weights);
       }
     } catch (const std::exception& failure) {

@@ -31,12 +31,16 @@ class KnownFeatures : public testing::Test {
     model_.features = features_file(known_likeness(sets_, model_.state), model_.state);
   }
 
+  Likeness read(std::int64_t width = kWidth) const {
+    return read_features(*model_.features, hash_of(model_.state), width, "f");
+  }
+
   FeatureSets sets_;
   ModelDirectory model_;
 };
 
 TEST_F(KnownFeatures, AreReadAsTheyWereFitted) {
-  const Likeness known = read_features(model_, kWidth, "f"), fitted = fit_likeness(sets_, 40'000);
+  const Likeness known = read(), fitted = fit_likeness(sets_, 40'000);
   EXPECT_TRUE(known.references.equal(fitted.references));
   EXPECT_TRUE(known.held_out.equal(fitted.held_out));
   EXPECT_EQ(known.axes.defined(), fitted.axes.defined());
@@ -52,16 +56,16 @@ TEST_F(KnownFeatures, TakeATenthOfTheWeightsAtMost) {
 }
 
 TEST_F(KnownFeatures, OfOtherWeightsOrAnotherWidthAreRefused) {
-  EXPECT_THROW(read_features(model_, kWidth + 1, "f"), Error);
+  EXPECT_THROW(read(kWidth + 1), Error);
   model_.state.front().bytes[7] = 'v';
-  EXPECT_THROW(read_features(model_, kWidth, "f"), Error);
+  EXPECT_THROW(read(), Error);
 }
 
 TEST_F(KnownFeatures, EveryTruncatedFileIsRefused) {
   const std::string whole = *model_.features;
   for (std::size_t size = 0; size < whole.size(); size += 97) {
     model_.features = whole.substr(0, size);
-    EXPECT_THROW(read_features(model_, kWidth, "f"), Error) << size;
+    EXPECT_THROW(read(), Error) << size;
   }
 }
 

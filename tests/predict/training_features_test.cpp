@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "predict/features/known_features.h"
 
 namespace kiln {
 namespace {
@@ -22,7 +23,9 @@ class TrainingFeaturesFile : public testing::Test {
   }
 
   void write(const std::string& bytes) const { write_file_durably(path_, bytes); }
-  TrainingFeatures read(std::int64_t width = kWidth) const { return {path_, width, weights_}; }
+  TrainingFeatures read(std::int64_t width = kWidth) const {
+    return {path_, hash_of(weights_), width};
+  }
 
   const TemporaryFolder folder_{"kiln-test"};
   const std::filesystem::path path_;

@@ -20,24 +20,21 @@ constexpr int kShareOfWeights = 10;
 constexpr const char *kReferences = "references", *kHeldOut = "held_out", *kAxes = "axes",
                      *kSeparation = "separation", *kWeights = "weights";
 
-std::size_t bytes_of(const StateDict& tensors) {
-  std::size_t bytes = 0;
-  for (const StoredTensor& tensor : tensors) bytes += tensor.bytes.size();
-  return bytes;
-}
-
 // Throws FormatFault for tensors that do not belong together, or to features of this width.
 void require_fit(const Likeness& known, std::int64_t num_features) {
   const at::Tensor& held_out = known.held_out;
-  const bool fits = (known.axes.defined() ? known.axes.size(0) == num_features &&
-                                                known.axes.size(1) == known.references.size(1)
-                                          : known.references.size(1) == num_features) &&
+  const bool fits = are_of_width(known.references, known.axes, num_features) &&
                     known.references.size(0) >= kNearest && held_out.size(0) >= kFewestHeldOut &&
                     (held_out.diff() >= 0).all().item<bool>();
   if (!fits) throw FormatFault("its tensors do not fit each other or the model");
 }
 
 }  // namespace
+
+bool are_of_width(const at::Tensor& rows, const at::Tensor& axes, std::int64_t num_features) {
+  return axes.defined() ? axes.size(0) == num_features && axes.size(1) == rows.size(1)
+                        : rows.size(1) == num_features;
+}
 
 std::uint64_t hash_of(const StateDict& weights) {
   ContentHash hash(0);
@@ -69,7 +66,9 @@ std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count) {
 }
 
 Likeness known_likeness(const FeatureSets& features, const StateDict& weights) {
-  const std::size_t most = std::min(kMostBytes, bytes_of(weights) / kShareOfWeights);
+  std::size_t bytes = 0;
+  for (const StoredTensor& tensor : weights) bytes += tensor.bytes.size();
+  const std::size_t most = std::min(kMostBytes, bytes / kShareOfWeights);
   return fit_likeness(features, static_cast<std::int64_t>(most));
 }
 
@@ -83,10 +82,10 @@ std::string features_file(const Likeness& likeness, const StateDict& weights) {
   return write_safetensors(to_state_dict(std::move(tensors)));
 }
 
-Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
+Likeness read_features(std::string_view bytes, std::uint64_t weights, std::int64_t num_features,
                        const std::string& where) {
   try {
-    const StateDict stored = read_safetensors(model.features.value());
+    const StateDict stored = read_safetensors(bytes);
     require_finite(stored);
     const auto find = [&](const char* name, std::size_t dimensions) {
       const auto found = std::ranges::find(stored, name, &StoredTensor::name);
@@ -96,7 +95,7 @@ Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
     };
     const auto has_axes = std::ranges::count(stored, kAxes, &StoredTensor::name) > 0;
     if (find(kWeights, 1).to(at::kLong)[0].item<std::int64_t>() !=
-        static_cast<std::int64_t>(hash_of(model.state)))
+        static_cast<std::int64_t>(weights))
       throw FormatFault("it is of another model");
     Likeness likeness{has_axes ? find(kAxes, 2).to(at::kFloat) : at::Tensor(),
                       find(kReferences, 2).to(at::kFloat), find(kHeldOut, 1).to(at::kFloat),

@@ -10,10 +10,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/dataset/dataset.h"
-#include "store/model_directory.h"
+#include "store/state_dict_file.h"
 #include "train/features/head_fit.h"
 #include "train/features/likeness.h"
 
@@ -39,10 +40,13 @@ Likeness known_likeness(const FeatureSets& features, const StateDict& weights);
 // The contents of the file.
 std::string features_file(const Likeness& likeness, const StateDict& weights);
 
-// Of a model directory that has the file, and still holds its contents and its weights. `where` is
-// the file's path. Throws Error kInvalidModelDirectory for anything but what features_file() writes
-// for these weights.
-Likeness read_features(const ModelDirectory& model, std::int64_t num_features,
+// `bytes`: the contents of the file at `where`, beside weights with this hash. Throws Error
+// kInvalidModelDirectory for anything but what features_file() writes for these weights.
+Likeness read_features(std::string_view bytes, std::uint64_t weights, std::int64_t num_features,
                        const std::string& where);
+
+// Whether rows of features, projected to these axes unless they are undefined, are of a network
+// with so many features.
+bool are_of_width(const at::Tensor& rows, const at::Tensor& axes, std::int64_t num_features);
 
 }  // namespace kiln

@@ -45,8 +45,8 @@ std::string training_features_file(const Neighbors& neighbors, const std::string
   return write_safetensors(to_state_dict(std::move(tensors)));
 }
 
-TrainingFeatures::TrainingFeatures(const std::filesystem::path& path, std::int64_t num_features,
-                                   const StateDict& weights) {
+TrainingFeatures::TrainingFeatures(const std::filesystem::path& path, std::uint64_t weights,
+                                   std::int64_t num_features) {
   try {
     const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path));
     if (size == 0) throw FormatFault("it is empty");
@@ -58,7 +58,7 @@ TrainingFeatures::TrainingFeatures(const std::filesystem::path& path, std::int64
                      hash = tensor_in(stored, kWeights, DType::kInt64, 1);
     if (!rows.defined() || !names.defined() || !hash.defined() || hash.size(0) != 1)
       throw FormatFault("it lacks a tensor");
-    if (hash.item<std::int64_t>() != static_cast<std::int64_t>(hash_of(weights)))
+    if (hash.item<std::int64_t>() != static_cast<std::int64_t>(weights))
       throw FormatFault("it is of another model");
     neighbors_.rows = rows;
     if (axes.defined()) neighbors_.axes = axes.to(at::kFloat);
@@ -67,9 +67,8 @@ TrainingFeatures::TrainingFeatures(const std::filesystem::path& path, std::int64
       names_.push_back(rest.substr(0, end));
       rest.remove_prefix(end + 1);
     }
-    const bool fits = axes.defined() ? axes.size(0) == num_features && axes.size(1) == rows.size(1)
-                                     : rows.size(1) == num_features;
-    if (!fits || rows.size(0) == 0 || std::ssize(names_) != rows.size(0))
+    if (!are_of_width(rows, axes, num_features) || rows.size(0) == 0 ||
+        std::ssize(names_) != rows.size(0))
       throw FormatFault("its tensors do not fit each other or the model");
   } catch (const std::exception& fault) {  // of the file system, of LibTorch
     throw Error(ErrorCode::kInvalidModelDirectory,

@@ -29,9 +29,10 @@ std::string training_features_file(const Neighbors& neighbors, const std::string
 class TrainingFeatures {
  public:
   // Maps the file, so that only what is used of it takes memory. Throws Error
-  // kInvalidModelDirectory for anything but what training_features_file() writes for these weights.
-  TrainingFeatures(const std::filesystem::path& path, std::int64_t num_features,
-                   const StateDict& weights);
+  // kInvalidModelDirectory for anything but what training_features_file() writes for weights with
+  // this hash.
+  TrainingFeatures(const std::filesystem::path& path, std::uint64_t weights,
+                   std::int64_t num_features);
 
   // The names of the `count` nearest images, at most all, of each row of `features`, [Q, D].
   std::vector<std::vector<std::string>> nearest(const at::Tensor& features, int count) const;

@@ -85,7 +85,7 @@ void write_table(const EmbedConfig& config, PredictionJob& job) {
 
 // ---- --into ----
 
-// `count` images of each class, or `count` from all of the set, in the order of the set.
+// The chosen images, in the order of the set.
 Dataset some_of(const Dataset& set, const std::vector<std::uint32_t>& chosen) {
   std::vector<bool> keep(set.samples.size());
   for (const std::uint32_t i : chosen) keep[i] = true;

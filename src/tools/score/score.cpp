@@ -235,7 +235,6 @@ class Scoring {
               // those that are written.
               .judges_raw = config.raw && config.min_confidence,
               .refuse_unlike = model_.least_alike(config.refuse_unlike),
-              .wants_features = config.neighbors > 0,
               .neighbors = model_.neighbors(config.neighbors)},
         columns_(columns_of(config, model_, true_labels_.any())),
         encoder_(format.encoder(columns_)),

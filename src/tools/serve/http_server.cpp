@@ -386,8 +386,7 @@ HttpServer::HttpServer(const std::filesystem::path& file, const HttpLimits& limi
 
 HttpServer::~HttpServer() {
   stop();
-  std::error_code gone;
-  if (!core_->socket_file.empty()) std::filesystem::remove(core_->socket_file, gone);
+  if (!core_->socket_file.empty()) remove_quietly(core_->socket_file);
 }
 
 int HttpServer::port() const {

@@ -418,7 +418,7 @@ int run(const ServeConfig& config, Process& process) {
   server->start(service);
   int signal = 0;
   while (signal == 0 || signal == SIGHUP) {
-    signal = signals.wait(kAskInput);
+    signal = signals.wait(config.unix_socket.empty() ? std::chrono::hours(1) : kAskInput);
     if (signal == SIGHUP) reload(config, place, job, service);
     if (signal == 0 && !config.unix_socket.empty() && is_input_closed()) break;  // nobody asks
   }

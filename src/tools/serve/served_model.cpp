@@ -110,7 +110,6 @@ ServedModel::ServedModel(const fs::path& folder, const PredictionJob& job,
       plan_{.thresholds = predictor_.rule->thresholds(config.min_confidence, config.answer_at),
             .all_classes = true,
             .refuse_unlike = predictor_.least_alike(config.refuse_unlike),
-            .wants_features = config.neighbors > 0,
             .neighbors = predictor_.neighbors(config.neighbors)},
       rows_(find_score_format(".jsonl")->encoder(columns_for(predictor_, config))),
       row_bytes_(rows_->row({}).size() + kMaxNumberBytes * labels().size()) {
@@ -158,8 +157,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
   for (std::size_t i = 0; i < images.size(); ++i)
     std::memcpy(batch_.pixels.get() + i * input_bytes_, images[i]->input.get(), input_bytes_);
   const at::Tensor input = uploader_.upload(batch_).images;
-  std::vector<Score> scores =
-      predictor_.answers(predictor_.outputs(input, plan_.wants_features).take(), plan_);
+  std::vector<Score> scores = predictor_.answers(predictor_.outputs(input, plan_).take(), plan_);
   std::vector<ServedAnswer> answers(images.size());
   for (std::size_t i = 0; i < images.size(); ++i) {
     Score& score = answers[i].score = std::move(scores[i]);
