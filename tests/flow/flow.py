@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 KILN = os.environ.get("KILN", str(pathlib.Path(__file__).parents[2] / "build/release/kiln"))
 SHARED = pathlib.Path(os.environ.get("KILN_SHARED", pathlib.Path(__file__).parents[3] / "shared"))
@@ -77,6 +78,28 @@ def assert_resumed(test, result, model, logs, epochs):
 def files_below(folder):
     """Relative path -> bytes."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def png(rows, orientation=None):
+    """Rows of pixels, (red, green, blue) each, with an eXIf chunk if there is an orientation."""
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    exif = b"" if orientation is None else chunk(b"eXIf", b"II*\0" + struct.pack("<IHHHIII", 8, 1, 274, 3, 1, orientation, 0))
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
+    data = zlib.compress(b"".join(b"\0" + b"".join(map(bytes, row)) for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + exif + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def noise(draw, height=32, width=32):
+    """Rows of pixels for png(), from a random.Random."""
+    return [[bytes(draw.randrange(256) for _ in range(3)) for _ in range(width)] for _ in range(height)]
+
+
+def train_on_shapes(images, model, logs, *words):
+    """A ResNet-18 of the demo data in `images`, which is not the designer's: it keeps what it knows of its images."""
+    return kiln("train", "--model-name", "resnet18", "--train-data-path", images / "train", "--valid-data-path", images / "val",
+                "--trained-model-path", model, "--log-path", logs, "--batch-size", 16, "--image-size", 32, "--device", "cpu",
+                *words)
 
 
 def gallery_of(logs):

@@ -10,10 +10,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-import zlib
 
-from flow import FlowTest, kiln, main
+from flow import FlowTest, kiln, main, noise, png, train_on_shapes
 from serving import Server
+from weight_files import read_safetensors
 
 DEPS = pathlib.Path(__file__).parents[2] / ".deps"
 ONNX = os.environ.get("KILN_ONNX_PACKAGES") or str(DEPS / "onnx")
@@ -25,31 +25,11 @@ print(json.dumps([values.tolist() for values in session.run(["probabilities", "a
 """
 
 
-def png(rows):
-    """`rows`: lists of (red, green, blue)."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    lines = b"".join(b"\0" + bytes(value for pixel in row for value in pixel) for row in rows)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
-
-
-def noise(seed, side=32):
-    values = random.Random(seed)
-    return [[tuple(values.randrange(256) for _ in range(3)) for _ in range(side)] for _ in range(side)]
-
-
-def safetensors(path):
+def numbers(path):
     """Name -> (shape, numbers)."""
-    data = path.read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    tensors = {}
-    for name, about in json.loads(data[8:8 + length]).items():
-        if name != "__metadata__":
-            own = data[8 + length:][slice(*about["data_offsets"])]
-            code = {"F32": "f", "F16": "e", "I64": "q"}[about["dtype"]]
-            tensors[name] = about["shape"], struct.unpack(f"<{len(own) // struct.calcsize(code)}{code}", own)
-    return tensors
+    codes = {"F32": "f", "F16": "e", "I64": "q"}
+    return {name: (shape, struct.unpack(f"<{len(data) // struct.calcsize(codes[kind])}{codes[kind]}", data))
+            for name, (kind, shape, data) in read_safetensors(path).items()}
 
 
 def npy(path):
@@ -76,13 +56,11 @@ class AnswersTest(FlowTest):
         assert cls.trained.returncode == 0, cls.trained.stdout + cls.trained.stderr
         cls.unlike.mkdir()
         for number in range(8):
-            (cls.unlike / f"{number}.png").write_bytes(png(noise(number)))
+            (cls.unlike / f"{number}.png").write_bytes(png(noise(random.Random(number))))
 
     @classmethod
     def train(cls, model, *words):
-        return kiln("train", "--model-name", "resnet18", "--train-data-path", cls.images / "train", "--valid-data-path",
-                    cls.images / "val", "--trained-model-path", model, "--log-path", cls.place / f"logs-{model.name}",
-                    "--batch-size", 16, "--image-size", 32, "--device", "cpu", *words)
+        return train_on_shapes(cls.images, model, cls.place / f"logs-{model.name}", *words)
 
     def rows(self, images, *words, model=None):
         table = self.folder / "scores.csv"
@@ -105,7 +83,7 @@ class AnswersTest(FlowTest):
         self.assertEqual(list(rows[0])[-1], "alike")
         features = self.folder / "features.npy"
         self.assertEqual(kiln("embed", self.unlike, "--trained-model-path", self.model, "--output-path", features).returncode, 0)
-        known = safetensors(self.model / "features.safetensors")
+        known = numbers(self.model / "features.safetensors")
         (num_references, width), references = known["references"]
         held_out = known["held_out"][1]
         self.assertEqual(list(held_out), sorted(held_out))
@@ -138,8 +116,7 @@ class AnswersTest(FlowTest):
 
     def refused(self, *words, names, code=1):
         result = kiln(*words, cwd=self.folder)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        self.assertIn(names, result.stderr)
+        self.assert_refused(result, code, names)
         self.assertEqual(result.stderr.count("error: "), 1, result.stderr)
 
     def test_server_and_onnx_answer_the_same(self):
@@ -159,7 +136,7 @@ class AnswersTest(FlowTest):
             self.skipTest(f"no onnxruntime in {ONNX}; run environment/install.sh")
         self.assertEqual(kiln("export", "--trained-model-path", self.model, "--output-path", self.folder / "model.onnx",
                               "--alike", "True").returncode, 0)
-        pixels = b"".join(bytes(value for row in noise(seed) for pixel in row for value in pixel) for seed in range(8))
+        pixels = b"".join(pixel for seed in range(8) for row in noise(random.Random(seed)) for pixel in row)
         result = subprocess.run([sys.executable, "-c", RUN_ONNX, self.folder / "model.onnx"], input=pixels, capture_output=True,
                                 env={**os.environ, "PYTHONPATH": f"{DEPS / 'parity'}:{ONNX}"})
         self.assertEqual(result.returncode, 0, result.stderr.decode())
@@ -210,7 +187,7 @@ class AnswersTest(FlowTest):
         one, two = self.folder / "one", self.folder / "two"
         self.assertEqual(self.train(one, "--freeze", "backbone", "--weights", self.model).returncode, 0)
         self.assertEqual(self.train(two, "--freeze", "backbone", "--weights", self.model, "--ranks", 2).returncode, 0)
-        one, two = (safetensors(model / "features.safetensors") for model in (one, two))
+        one, two = (numbers(model / "features.safetensors") for model in (one, two))
         for name in ("references", "held_out"):
             self.assertEqual(one[name][0], two[name][0])
             self.assertLess(max(abs(a - b) for a, b in zip(one[name][1], two[name][1], strict=True)), 1e-3)
@@ -219,7 +196,7 @@ class AnswersTest(FlowTest):
         model = self.folder / "ranks"
         result = self.train(model, "--epochs", 4, "--ranks", 2)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        own, other = (safetensors(place / "features.safetensors") for place in (model, self.model))
+        own, other = (numbers(place / "features.safetensors") for place in (model, self.model))
         for name in ("references", "held_out"):
             self.assertEqual(own[name][0], other[name][0])
 

@@ -5,24 +5,13 @@ import random
 import shutil
 import struct
 import tarfile
-import zlib
 
-from flow import FlowTest, files_below, kiln, main
+from flow import FlowTest, files_below, kiln, main, noise, png
 
 
 class Pixels(FlowTest):
     """The same picture everywhere: phones store it in eight orientations."""
     SIZE = 40, 24  # upright, height and width
-
-    @staticmethod
-    def png(rows, orientation=None):
-        """Rows of pixels, with an eXIf chunk."""
-        def chunk(name, body):
-            return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-        exif = b"" if orientation is None else chunk(b"eXIf", b"II*\0" + struct.pack("<IHHHIII", 8, 1, 274, 3, 1, orientation, 0))
-        header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
-        data = zlib.compress(b"".join(b"\0" + b"".join(row) for row in rows))
-        return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + exif + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
     def stored(self, rows, orientation):
         """How a camera held so stores the picture."""
@@ -30,7 +19,7 @@ class Pixels(FlowTest):
             rows = rows[::-1]
         if orientation in (2, 3, 6, 7):
             rows = [row[::-1] for row in rows]
-        return self.png([list(column) for column in zip(*rows)] if orientation >= 5 else rows, orientation)
+        return png([list(column) for column in zip(*rows)] if orientation >= 5 else rows, orientation)
 
     def setUp(self):
         super().setUp()
@@ -39,8 +28,8 @@ class Pixels(FlowTest):
         for label in "ab":
             folder = self.folder / "photos" / label
             folder.mkdir(parents=True)
-            rows = [[bytes(draw.randrange(256) for _ in range(3)) for _ in range(width)] for _ in range(height)]
-            (folder / "0.png").write_bytes(self.png(rows))
+            rows = noise(draw, height, width)
+            (folder / "0.png").write_bytes(png(rows))
             for orientation in range(1, 9):
                 (folder / f"{orientation}.png").write_bytes(self.stored(rows, orientation))
         self.photos = self.folder / "photos"

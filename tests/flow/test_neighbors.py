@@ -1,23 +1,14 @@
 """The nearest training images beside an answer: `train --keep-features`, `--neighbors` of score and serve."""
 import csv
-import json
 import pathlib
 import shutil
-import struct
 import tempfile
 
-from flow import FlowTest, kiln, main
+from flow import FlowTest, kiln, main, train_on_shapes
 from serving import Server
+from weight_files import read_safetensors
 
 FILE = "training_features.safetensors"
-
-
-def safetensors(path):
-    """Name -> (type, shape, bytes)."""
-    data = path.read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    return {name: (about["dtype"], about["shape"], data[8 + length:][slice(*about["data_offsets"])])
-            for name, about in json.loads(data[8:8 + length]).items() if name != "__metadata__"}
 
 
 class NeighborsTest(FlowTest):
@@ -34,9 +25,7 @@ class NeighborsTest(FlowTest):
 
     @classmethod
     def train(cls, model, *words):
-        return kiln("train", "--model-name", "resnet18", "--train-data-path", cls.images / "train", "--valid-data-path",
-                    cls.images / "val", "--trained-model-path", model, "--log-path", cls.place / f"logs-{model.name}",
-                    "--batch-size", 16, "--image-size", 32, "--device", "cpu", "--epochs", 1, *words)
+        return train_on_shapes(cls.images, model, cls.place / f"logs-{model.name}", "--epochs", 1, *words)
 
     def score(self, images, *words, model=None):
         return kiln("score", "--trained-model-path", model or self.model, "--data-path", images, "--device", "cpu", *words)
@@ -47,12 +36,8 @@ class NeighborsTest(FlowTest):
         with open(self.folder / table, newline="") as file:
             return list(csv.DictReader(file))
 
-    def refused(self, result, names, code=1):
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        self.assertIn(names, result.stderr)
-
     def test_the_file_has_all_training_images(self):
-        tensors = safetensors(self.model / FILE)
+        tensors = read_safetensors(self.model / FILE)
         self.assertEqual(tensors["rows"][:2], ("F16", [len(self.names), 256]))
         self.assertEqual(tensors["axes"][:2], ("F16", [512, 256]))
         self.assertEqual(tensors["names"][2].decode().split("\0"), [*self.names, ""])
@@ -82,27 +67,27 @@ class NeighborsTest(FlowTest):
         self.assertIn(f"{expected['neighbor_1']}, {expected['neighbor_2']}", lines.stdout)
 
     def test_ranks_and_a_frozen_head_know_the_same_images(self):
-        names = safetensors(self.model / FILE)["names"]
+        names = read_safetensors(self.model / FILE)["names"]
         for words in (("--ranks", 2), ("--freeze", "backbone", "--weights", self.model),
                       ("--freeze", "backbone", "--weights", self.model, "--ranks", 2)):
             with self.subTest(words=words):
                 model = self.folder / f"model-{len(words)}"
                 result = self.train(model, "--keep-features", "True", *words)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-                self.assertEqual(safetensors(model / FILE)["names"], names)
+                self.assertEqual(read_safetensors(model / FILE)["names"], names)
                 rows = self.rows(self.images / "train", "--neighbors", 1, model=model, table=f"{model.name}.csv")
                 self.assertEqual([row["neighbor_1"] for row in rows], [row["path"] for row in rows])
 
     def test_refusals(self):
-        self.refused(self.score(self.images / "val", "--neighbors", 2, model=self.trained_model), "--keep-features")
-        self.refused(self.train(self.folder / "m", "--keep-features", "True", "--no-hashes", "True"), "--keep-features", 2)
+        self.assert_refused(self.score(self.images / "val", "--neighbors", 2, model=self.trained_model), 1, "--keep-features")
+        self.assert_refused(self.train(self.folder / "m", "--keep-features", "True", "--no-hashes", "True"), 2, "--keep-features")
         self.assertFalse((self.trained_model / FILE).exists())
         model = self.folder / "model"
         shutil.copytree(self.model, model)
         good = (model / FILE).read_bytes()
         for data in (b"", good[:50], good[:-10], good.replace(b'"rows"', b'"sows"')):
             (model / FILE).write_bytes(data)
-            self.refused(self.score(self.images / "val", model=model), FILE)
+            self.assert_refused(self.score(self.images / "val", model=model), 1, FILE)
         self.assertEqual(self.train(model).returncode, 0)  # replaced as a whole
         self.assertFalse((model / FILE).exists())
 

@@ -3,24 +3,13 @@ import csv
 import pathlib
 import random
 import shutil
-import struct
 import tempfile
 import unittest
-import zlib
 
 from browser import PROGRAM, Browser
-from flow import FlowTest, kiln, main
+from flow import FlowTest, kiln, main, noise, png, train_on_shapes
 
 CLASSES = ["circle", "square", "triangle"]
-
-
-def png(pixels):
-    """`pixels`: lists of (red, green, blue)."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    lines = b"".join(b"\0" + bytes(value for pixel in row for value in pixel) for row in pixels)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(pixels[0]), len(pixels), 8, 2, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
 
 
 class SelectTest(FlowTest):
@@ -32,9 +21,7 @@ class SelectTest(FlowTest):
         cls.images, cls.model, cls.photos = cls.place / "data", cls.place / "model", cls.place / "photos"
         kiln("demo-data", "--output-path", cls.images, "--images", 600, "--classes", 3, "--size", 32)
         kiln("demo-data", "--output-path", cls.place / "new", "--images", 60, "--classes", 3, "--size", 32, "--random-seed", 8)
-        trained = kiln("train", "--model-name", "resnet18", "--train-data-path", cls.images / "train", "--valid-data-path",
-                       cls.images / "val", "--trained-model-path", cls.model, "--log-path", cls.place / "logs",
-                       "--batch-size", 16, "--image-size", 32, "--device", "cpu", "--epochs", 4)
+        trained = train_on_shapes(cls.images, cls.model, cls.place / "logs", "--epochs", 4)
         assert trained.returncode == 0, trained.stdout + trained.stderr
         cls.photos.mkdir()
         cls.truth = {}
@@ -58,14 +45,8 @@ class SelectTest(FlowTest):
         with open(self.folder / table, newline="") as file:
             return list(csv.DictReader(file))
 
-    def refused(self, result, names, code=1):
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        self.assertIn(names, result.stderr)
-
     def test_the_most_doubted_come_first_and_in_the_same_order_again(self):
-        noise = random.Random(1)
-        strange = [[tuple(noise.randrange(256) for _ in range(3)) for _ in range(32)] for _ in range(32)]
-        (self.own / "noise.png").write_bytes(png(strange))
+        (self.own / "noise.png").write_bytes(png(noise(random.Random(1))))
         rows = self.chosen("--number", 12)
         self.assertEqual(list(rows[0]), ["path", "label", "guess", "confidence", "alike", "reason"])
         self.assertEqual(len({row["path"] for row in rows}), 12)
@@ -122,15 +103,15 @@ class SelectTest(FlowTest):
         self.assertEqual(known, {row["path"]: row["label"] for row in rows})
 
     def test_refusals(self):
-        self.refused(self.select("--number", 0), "--number")
-        self.refused(self.select(table="table.parquet"), "--output-path", 2)
-        self.refused(self.select("--page", self.folder / "select.csv"), "--page", 2)
+        self.assert_refused(self.select("--number", 0), 1, "--number")
+        self.assert_refused(self.select(table="table.parquet"), 2, "--output-path")
+        self.assert_refused(self.select("--page", self.folder / "select.csv"), 2, "--page")
         (self.folder / "select.csv").write_text("path,label\n")
-        self.refused(self.select(), "select.csv", 3)
+        self.assert_refused(self.select(), 3, "select.csv")
         self.assertEqual((self.folder / "select.csv").read_text(), "path,label\n")
         for path in self.own.iterdir():
             path.write_bytes(b"no image")
-        self.refused(self.select("--max-bad-images", "100%", table="none.csv"), "not an image")
+        self.assert_refused(self.select("--max-bad-images", "100%", table="none.csv"), 1, "not an image")
         self.assertFalse((self.folder / "none.csv").exists())
 
     def test_several_labels_are_refused(self):
@@ -140,7 +121,7 @@ class SelectTest(FlowTest):
                       "--model-name", "resnet18", "--image-size", 32, "--trained-model-path", self.folder / "several", "--epochs", 1,
                       "--log-path", self.folder / "logs", "--device", "cpu", "--batch-size", 8)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.refused(self.select(model=self.folder / "several"), "kiln select")
+        self.assert_refused(self.select(model=self.folder / "several"), 1, "kiln select")
 
     def test_the_page_shows_them(self):
         rows = self.chosen("--number", 10, "--page", self.folder / "select.html")

@@ -118,6 +118,14 @@ def write_safetensors(path, state, metadata=None):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(tensor.data for tensor in state.values()))
 
 
+def read_safetensors(path):
+    """Name -> (type, shape, bytes)."""
+    data = path.read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    return {name: (about["dtype"], about["shape"], data[8 + length:][slice(*about["data_offsets"])])
+            for name, about in json.loads(data[8:8 + length]).items() if name != "__metadata__"}
+
+
 def torchvision_names(state):
     """The names of a published file: without the prefix of kiln's and of the designer's directories."""
     return {name.removeprefix("model."): tensor for name, tensor in state.items()}
