@@ -233,6 +233,7 @@ std::vector<TensorView> views_of_safetensors(std::string_view bytes) {
     throw FormatFault(std::string("its header ") + fault.what());
   }
   std::vector<TensorView> tensors;
+  tensors.reserve(entries.size());
   for (Entry& entry : entries)
     tensors.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
                        data.substr(entry.begin, entry.end - entry.begin)});
