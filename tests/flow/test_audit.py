@@ -222,9 +222,11 @@ class AuditTest(Audited):
         first = sorted(self.photos.rglob("*.png"))[0]
         image_kind.open(first).convert("RGB").point(lambda value: value // 6).save(first.parent / "zz-dark.png")
         image_kind.new("RGB", (32, 32), (120, 130, 140)).save(first.parent / "zz-empty.png")
+        image_kind.effect_noise((32, 32), 200).convert("RGB").save(first.parent / "zz-noise.png")
         _, record = self.audited()
         kinds = {pathlib.Path(image["path"]).name: image["kind"] for image in record["flawed"]}
         self.assertEqual(kinds.get("zz-dark.png"), "dark")
+        self.assertEqual(kinds.get("zz-noise.png"), "outlier")
         self.assertEqual(kinds.get("zz-empty.png"), "nearly empty")
 
     def test_a_bad_image_is_told(self):

@@ -52,6 +52,10 @@ class NeighborsTest(FlowTest):
         self.assertEqual([row["neighbor_1"] for row in rows], [row["path"] for row in rows])
         for row in rows:
             self.assertEqual(len({row["neighbor_1"], row["neighbor_2"], row["neighbor_3"]} & set(self.names)), 3)
+        page = self.folder / "answers.html"
+        self.rows(self.images / "val", "--neighbors", 2, "--page", page, table="shown.csv")
+        first = self.rows(self.images / "val", "--neighbors", 2)[0]
+        self.assertIn(f"near: {first['neighbor_1']}, {first['neighbor_2']}", page.read_text())
         self.assertNotIn("neighbor_1", self.rows(self.images / "train", table="plain.csv")[0])
         most = self.rows(self.images / "val", "--neighbors", 100, table="most.csv")[0]
         named = [most[f"neighbor_{place}"] for place in range(1, 101)]

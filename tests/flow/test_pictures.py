@@ -97,7 +97,7 @@ class PicturesTest(unittest.TestCase):
         drawn, bare = self.both("audit", "--trained-model-path", self.made / "trained", "--data-path", self.made / "data/train",
                                 "--output-path", "OUT/audit", "--device", "cpu")
         told = [json.loads((folder / "audit/audit.json").read_text()) for folder in (drawn, bare)]
-        self.assertEqual(told[1]["flawed"], [])
+        self.assertLessEqual({image["kind"] for image in told[1]["flawed"]}, {"outlier"})
         for name in ("agreed", "judged", "doubtful", "classes", "duplicates"):
             self.assertEqual(told[0].get(name), told[1].get(name), name)
 

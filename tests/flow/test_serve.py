@@ -573,6 +573,8 @@ class ServeTest(FlowTest):
         self.assertEqual(browser.evaluate("[document.title, document.querySelectorAll('article b').length]"),
                          ["Classify photos – Kiln", 0])
         self.assertEqual(browser.evaluate("document.querySelectorAll('article')[0].querySelectorAll('li').length"), len(self.classes))
+        bar = "getComputedStyle(document.querySelector('article li')).backgroundSize"
+        self.assertRegex(browser.evaluate(bar), r"^[\d.]+% 100%$")
         self.give(browser, 'new ClipboardEvent("paste", {clipboardData: data, bubbles: true})', ("c.jpg", self.photos[1]))
         self.assertEqual(self.answered(browser, 4)[0][0].split(",")[0], expected[1])
         root = browser.call("DOM.getDocument")["root"]["nodeId"]

@@ -44,9 +44,9 @@ std::string tiles_of(const AuditRecord& record) {
                      (record.valid_data_path.empty()
                           ? ""
                           : ", " + grouped(num_copies_across_sets(record)) + " across the sets"));
-  if (record.has_measures)
-    tiles += count_tile("Flawed", "num-flawed", std::ssize(record.flawed),
-                        "dark, bright, blurred, empty, odd");
+  tiles +=
+      count_tile("Flawed", "num-flawed", std::ssize(record.flawed),
+                 record.has_measures ? "dark, bright, blurred, empty, odd, outliers" : "outliers");
   return tiles + accuracy_tile("agreed", "Agreement with the labels", agreed_share(record),
                                out_of_fold_interval(record.num_agreed, record.num_judged));
 }
@@ -257,7 +257,7 @@ std::string audit_html(const AuditRecord& record, const std::filesystem::path& p
               record.copies, copy_picture),
           beside) +
       gallery_html(gallery_of({.id = "flawed",
-                               .heading = "Dark, bright, blurred and nearly empty",
+                               .heading = "Dark, bright, blurred, nearly empty, or outliers",
                                .lead = "Images that differ from the typical image of this dataset.",
                                .all_are_in = "audit.json"},
                               record.flawed, odd_picture),

@@ -58,6 +58,10 @@ std::string audit_html(const AuditRecord& record, const std::filesystem::path& p
                        std::vector<OutputFile>* beside = nullptr);
 
 // The page of `kiln score --page`: answers for new images.
+struct AnswerOnPage {
+  JudgedImage image;
+  std::vector<std::string> neighbors;  // training images, nearest first
+};
 struct AnswersPage {
   double time = 0;  // Unix seconds
   std::string model, data_path;
@@ -65,7 +69,7 @@ struct AnswersPage {
   std::vector<std::string> classes = {};  // the model's
   std::vector<long long> counts = {};     // answers, by class
   long long num_images = 0, num_bad = 0;
-  std::vector<JudgedImage> images = {};  // some of each class
+  std::vector<AnswerOnPage> images = {};  // some of each class
 };
 std::string answers_html(const AnswersPage& page, const std::filesystem::path& path);
 

@@ -74,8 +74,9 @@ std::string answers_html(const AnswersPage& page, const std::filesystem::path& p
   if (page.threshold > 0) tiles += count_tile("Unsure", "unsure", page.num_images - num_answered);
   if (page.num_bad > 0) tiles += count_tile("Bad images", "bad", page.num_bad);
   Gallery gallery{"pictures", "Pictures", "Some images of each class.", {}};
-  for (const JudgedImage& image : page.images) {
+  for (const auto& [image, neighbors] : page.images) {
     ShownImage& picture = gallery.pictures.emplace_back(shown_image(data, image));
+    if (!neighbors.empty()) picture.notes = {"near: " + joined(neighbors, ", ")};
     if (page.threshold > 0)
       picture.kinds = image.confidence < page.threshold ? "unsure" : "answered";
   }

@@ -1,3 +1,4 @@
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <algorithm>
@@ -44,6 +45,7 @@
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
 #include "train/features/head_fit.h"
+#include "train/features/likeness.h"
 #include "train/task.h"
 
 namespace kiln {
@@ -191,6 +193,34 @@ Dataset read_images(const AuditConfig& config, LabelChanges& decided) {
   return set;
 }
 
+// Images far from all others by the features of the network: from the nearest few of up to 10,000,
+// beyond the outer fence of the distances (Tukey, "Exploratory Data Analysis", 1977).
+std::vector<std::pair<std::uint32_t, FoundFlaw>> outliers_of(const LabeledFeatures& features) {
+  constexpr std::int64_t kFewest = 100, kMostCompared = 10'000;
+  constexpr double kFence = 3, kLeastSpread = 0.01;  // in quartile ranges; of 1 minus a cosine
+  if (features.size() < kFewest) return {};
+  const std::int64_t step = (features.size() + kMostCompared - 1) / kMostCompared;
+  const Likeness others{
+      .axes = {}, .references = unit_rows(features.rows.slice(0, 0, {}, step)), .held_out = {}};
+  const at::Tensor found = others.distances(features.rows).to(at::kDouble).contiguous();
+  const std::vector<double> distances(found.const_data_ptr<double>(),
+                                      found.const_data_ptr<double>() + found.numel());
+  std::vector<double> sorted = distances;
+  std::ranges::sort(sorted);
+  const auto quartile = [&](std::size_t which) { return sorted[which * (sorted.size() - 1) / 4]; };
+  const double spread = std::max(quartile(3) - quartile(1), kLeastSpread);
+  const double fence = quartile(3) + kFence * spread;
+  std::vector<std::pair<std::uint32_t, FoundFlaw>> outliers;
+  for (std::size_t i = 0; i < distances.size(); ++i)
+    if (distances[i] > fence)
+      outliers.emplace_back(features.samples[i],
+                            FoundFlaw{Flaw::kOutlier, distances[i] / fence,
+                                      formatted("its nearest images are at a distance of %.2f; "
+                                                "%.2f is typical",
+                                                distances[i], quartile(2))});
+  return outliers;
+}
+
 // Whether at least two labels have images in more than one fold. The model that judges a fold does
 // not know a label that lies within that fold.
 bool has_two_judged_labels(const std::vector<std::int32_t>& labels, const Folds& folds) {
@@ -316,7 +346,7 @@ class Audit {
       record_.copies.push_back(
           {audited(copy.first, place), audited(copy.other, place), copy.is_exact});
     }
-    add_flawed(looks.measures);
+    add_flawed(looks.measures, outliers_of(features));
   }
 
   // These images, and after them those of the validation set.
@@ -357,11 +387,14 @@ class Audit {
         telling(std::move(found), share_of(record_.num_agreed, record_.num_judged) - guessing);
   }
 
-  void add_flawed(std::span<const ImageMeasures> measures) {
+  void add_flawed(std::span<const ImageMeasures> measures,
+                  std::vector<std::pair<std::uint32_t, FoundFlaw>> outliers) {
     const UsualImage usual = usual_image(measures);
     std::vector<std::pair<std::uint32_t, FoundFlaw>> flawed;
     for (std::uint32_t i = 0; i < measures.size(); ++i)
       for (FoundFlaw& flaw : flaws_of(measures[i], usual)) flawed.emplace_back(i, std::move(flaw));
+    for (auto& outlier : outliers)  // a dark image is far from others because it is dark
+      if (flaws_of(measures[outlier.first], usual).empty()) flawed.push_back(std::move(outlier));
     std::ranges::stable_sort(flawed, [](const auto& a, const auto& b) {
       return std::tuple(a.second.flaw, -a.second.extent) <
              std::tuple(b.second.flaw, -b.second.extent);
@@ -403,9 +436,8 @@ void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
            (record.valid_data_path.empty()
                 ? ""
                 : ", " + grouped(num_copies_across_sets(record)) + " across the two sets"));
-  if (record.has_measures)
-    log.info("flawed:    " + grouped(record.flawed.size()) +
-             " dark, bright, blurred, empty or odd");
+  log.info("flawed:    " + grouped(record.flawed.size()) +
+           (record.has_measures ? " dark, bright, blurred, empty, odd or outliers" : " outliers"));
   for (const Finding& finding : audit_findings(record))
     if (finding.judged == Judged::kWarning)
       log.warning(finding.text);

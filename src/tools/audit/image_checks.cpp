@@ -133,8 +133,8 @@ ImageMeasures measure_image(const Image& image, ImageSize stored) {
 }
 
 std::string flaw_name(Flaw flaw) {
-  constexpr const char* kNames[] = {"nearly empty", "dark",  "bright",
-                                    "blurred",      "small", "odd shape"};
+  constexpr const char* kNames[] = {"nearly empty", "dark",      "bright", "blurred",
+                                    "small",        "odd shape", "outlier"};
   return kNames[static_cast<std::size_t>(flaw)];
 }
 

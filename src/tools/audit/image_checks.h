@@ -43,7 +43,7 @@ DuplicatePairs copies_in(const ScannedImages& scanned, Log& log);
 std::vector<ImageCopy> copies_of(const std::vector<const Dataset*>& sets,
                                  const DuplicatePairs& pairs);
 
-// ---- images that are dark, bright, nearly empty, blurred, or of an odd size or shape ----
+// ---- images that are dark, bright, nearly empty, blurred, of an odd size or shape, or outliers ----
 
 // Each image is measured on its own but judged against the rest of the data set, since what is odd
 // among photos may be normal among X-rays.
@@ -64,7 +64,7 @@ struct ImageMeasures {
 // require_pictures_module().
 ImageMeasures measure_image(const Image& image, ImageSize stored);
 
-enum class Flaw { kEmpty, kDark, kBright, kBlurred, kSmall, kOddShape };
+enum class Flaw { kEmpty, kDark, kBright, kBlurred, kSmall, kOddShape, kOutlier };
 
 // "nearly empty", "dark", …
 std::string flaw_name(Flaw flaw);

@@ -24,15 +24,17 @@ void ShownScores::add(const Dataset& set, std::uint32_t i, const TransformSpec& 
   ++shown;
   const auto truth = std::ranges::find(classes_, score.true_label);
   const std::ptrdiff_t label = truth == classes_.end() ? -1 : truth - classes_.begin();
-  images_.push_back(judged_image(set, prediction_of(score, i, static_cast<std::int32_t>(label)),
-                                 pixels, /*draws=*/true));
+  images_.push_back({judged_image(set, prediction_of(score, i, static_cast<std::int32_t>(label)),
+                                  pixels, /*draws=*/true),
+                     score.neighbors});
 }
 
 void ShownScores::write(AnswersPage page, const std::string& path) {
   page.classes = classes_;
   page.counts = std::move(counts_);
   page.num_images = num_images_;
-  std::ranges::stable_sort(images_, {}, &JudgedImage::guess);
+  std::ranges::stable_sort(images_, {},
+                           [](const AnswerOnPage& answer) { return answer.image.guess; });
   page.images = std::move(images_);
   write_file_durably(path, answers_html(page, path));
 }

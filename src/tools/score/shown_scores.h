@@ -30,7 +30,7 @@ class ShownScores {
   std::vector<std::size_t> num_shown_;  // of each class, and last, of those that are unsure
   long long num_images_ = 0;
   const std::vector<std::string> classes_;
-  std::vector<JudgedImage> images_;
+  std::vector<AnswerOnPage> images_;
 };
 
 }  // namespace kiln
