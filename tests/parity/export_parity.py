@@ -37,12 +37,12 @@ from safetensors.torch import save_file  # noqa: E402
 
 PREDICT = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "examples/predict.py"))
 SHARED = pathlib.Path(os.environ.get("KILN_SHARED", pathlib.Path(torch_packages.ROOT).parent / "shared"))
-MODELS = ["resnet18", "resnext50_32x4d", "densenet121"]
+MODELS = ["resnet18", "densenet121"]
 # Of pixels alone: random ones amplify what a resized photo is rounded by.
 OF_PIXELS = ["mobilenet_v3_large", "efficientnet_b0", "efficientnet_v2_s", "convnext_tiny"]
 TRAINED = ["efficientnet_v2_s"]  # of a random one all answers are rounding, PyTorch's too
-OTHERS = ["resnet34", "resnet50", "resnet101", "resnet152", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2",
-          "densenet161", "densenet169", "densenet201"]
+OTHERS = ["resnet34", "resnet50", "resnext50_32x4d", "resnet101", "resnet152", "resnext101_32x8d", "wide_resnet50_2",
+          "wide_resnet101_2", "densenet161", "densenet169", "densenet201"]
 OTHERS_OF_PIXELS = ["convnext_small"]
 FAMILIES = {"densenet": "DenseNet", "mobilenet": "MobileNetV3", "efficientnet": "EfficientNet", "convnext": "ConvNeXt", "vit": "ViT"}
 LABELS = ["ant", "bee, wild", "cät", "dog", "eel"]

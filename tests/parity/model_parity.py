@@ -35,7 +35,7 @@ if "--timm" in sys.argv:
     import timm
 
 # Beside the first network of each family: bottlenecks, groups, wide, and dense with other widths.
-MODELS = ["resnet50", "resnext50_32x4d", "wide_resnet50_2", "densenet161", "efficientnet_v2_s", "vit_s_14"]
+MODELS = ["resnet50", "resnext50_32x4d", "efficientnet_v2_s", "vit_s_14"]
 STEP_MODELS = ["resnet50"]  # in place of the first of its family
 DESIGNERS = ("ResNet", "DenseNet")  # the families whose fresh weights tests/model checks
 TIMM = {"vit_s_16": "vit_small_patch16_224", "vit_s_14": "vit_small_patch14_dinov2", "vit_b_14": "vit_base_patch14_dinov2"}
