@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes what is made from the program's table of options (`kiln describe --format json`). Standard library only.
 
-    generate.py share OUT PROGRAM…      what a release has in share/: the manual page, completions of three shells, and the
-                                        schema of a --config file
+    generate.py share OUT PROGRAM…      what a release has in share/: the documents, the manual page, completions of three shells,
+                                        and the schema of a --config file
     generate.py files IMAGE PROGRAM…    files of this checkout: components that name this container image, tables of options
 
 PROGRAM is `kiln`, or all the words that start it: docker run --rm IMAGE."""
@@ -31,7 +31,9 @@ def share(described):
     """Path in share/ -> text."""
     commands = described["commands"]
     train = next(command for command in commands if command["name"] == "train")
-    return {"man/man1/kiln.1": man_page(described, (ROOT / "docs/errors.md").read_text()),
+    documents = {f"doc/kiln/{page.name}": page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))}
+    return {**documents,
+            "man/man1/kiln.1": man_page(described, (ROOT / "docs/errors.md").read_text()),
             "bash-completion/completions/kiln": completions.bash(commands),
             "zsh/site-functions/_kiln": completions.zsh(commands),
             "fish/vendor_completions.d/kiln.fish": completions.fish(commands),

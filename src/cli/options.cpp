@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <utility>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/rows.h"
@@ -14,6 +16,7 @@
 namespace kiln {
 namespace {
 
+namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
 // Of lines of help.
@@ -101,6 +104,11 @@ constexpr std::pair<std::string_view, std::string_view> kTopics[] = {
     {"imbalance imbalanced unbalanced", "class-weights"},
     {"transfer finetune finetuning", "weights"},
     {"zip tgz", "archive"},
+    {"jupyter ipynb", "notebook"},
+    {"wandb",
+     "Kiln writes TensorBoard's files, and sends to MLflow where MLFLOW_TRACKING_URI is set."},
+    {"exclude skip",
+     "An image is left out by an empty label in the table of --labels (docs/audit.md)."},
     {"jpg jpeg png bmp ppm pgm tif tiff webp heic avif gif raw",
      "Kiln reads JPEG, PNG, BMP, PPM, PGM, TIFF and WebP images, in folders, .zip and .tar; photos "
      "in other formats, such as HEIC, are counted and left out (docs/formats.md)."},
@@ -146,6 +154,55 @@ bool is_in(const std::string& name, const std::string& text, const std::string& 
   constexpr std::size_t kLeastPart = 3;
   return place == Place::kPart && query.size() >= kLeastPart &&
          joined(stems_of(name + " " + text), "").find(query) != std::string::npos;
+}
+
+// The paragraphs of a page of documentation, each on one line, without code and markup. Headings
+// and rows of tables are paragraphs.
+std::vector<std::string> paragraphs_of(const fs::path& page) {
+  std::vector<std::string> paragraphs(1);
+  const std::string text = read_file(page);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = take_line(rest);
+    const bool is_text = !line.empty() && !line.starts_with("    ") && !line.starts_with('<');
+    if (!is_text || line.starts_with('|')) paragraphs.emplace_back();
+    if (is_text)
+      paragraphs.back().append(paragraphs.back().empty() ? "" : " ").append(trimmed(line));
+  }
+  return paragraphs;
+}
+
+// The paragraphs of the documents with all these words; those of a heading with them come first.
+std::string documents_on(const std::vector<std::string>& words) {
+  constexpr std::size_t kMost = 5;
+  constexpr int kMostText = 300;
+  const auto has_all = [&words](const std::string& text) {
+    const std::vector<std::string> stems = stems_of(text);
+    return std::ranges::all_of(
+        words, [&](const auto& word) { return std::ranges::find(stems, word) != stems.end(); });
+  };
+  std::error_code fault;
+  const fs::path bin = fs::read_symlink("/proc/self/exe", fault).parent_path(),
+                 folder = (is_folder(bin / "share") ? bin : bin.parent_path()) / "share/doc/kiln";
+  std::vector<std::string> names = names_in(folder), of_heading, others;
+  std::ranges::sort(names);
+  for (const std::string& name : names) {
+    std::string heading;
+    bool is_named = false;  // by the heading, whose first paragraph is enough
+    for (const std::string& paragraph : paragraphs_of(folder / name)) {
+      if (paragraph.starts_with('#')) {
+        heading = trimmed(paragraph, "# ");
+        is_named = has_all(heading);
+      } else if (is_named || has_all(paragraph)) {
+        const std::string text = cut_to(paragraph, kMostText);
+        (std::exchange(is_named, false) ? of_heading : others)
+            .push_back((folder / name).string() + ", " + heading + ":\n  " + wrapped(text, 2, 2) +
+                       (text.size() < paragraph.size() ? " ...\n" : "\n"));
+      }
+    }
+  }
+  of_heading.insert(of_heading.end(), others.begin(), others.end());
+  of_heading.resize(std::min(of_heading.size(), kMost));
+  return joined(of_heading, "\n");
 }
 
 bool is_found(const CommandInfo& command, const Option& option, const std::string& name,
@@ -347,7 +404,7 @@ std::string help_on(const std::string& words) {
     constexpr int kMostInFull = 10;
     if (!full.empty()) return place == Place::kIsName || count <= kMostInFull ? full : brief;
   }
-  return "";
+  return documents_on(stems_of(words));
 }
 
 std::string general_help() {

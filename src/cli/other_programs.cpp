@@ -26,11 +26,11 @@ constexpr const char* kNameInProject = "experiment name";  // the folder is in -
 
 constexpr ForeignWords kForeignWords[] = {
     {"lr lr0", "learning-rate"},
-    {"bs batch mini-batch-size b", "batch-size"},
+    {"bs batch mini-batch-size per-device-train-batch-size b", "batch-size"},
     {"workers num-workers j", "loader-threads"},
     {"workers num-workers j", "threads"},
     {"seed", "random-seed"},
-    {"e num-epochs max-epochs", "epochs"},
+    {"e num-epochs max-epochs num-train-epochs", "epochs"},
     {"warmup warmup-epochs lr-warmup-epochs", "num-warmup-steps"},
     {"log-interval p", "print-freq"},
     {"early-stopping", "patience", "3"},
@@ -40,13 +40,14 @@ constexpr ForeignWords kForeignWords[] = {
     {"sync-bn", "sync-batch-norm", "True"},
     {"grad-accum-steps", "accumulate"},
     {"amp", "precision", "auto"},
-    {"fp16 half", "precision", "=fp16"},
-    {"gpu", "device", "=cuda"},
+    {"fp16 half", "precision", "=auto"},
+    {"gpu cuda", "device", "=cuda"},
+    {"cpu", "device", "=cpu"},
     {"gpus world-size nproc-per-node", "ranks"},
     {"model arch a", "model-name", "", "train init-model"},
     {"model checkpoint weights", "trained-model-path", "", "score serve evaluate audit export"},
     {"arch a", "model-name"},
-    {"pretrained", "weights", "torchvision"},
+    {"pretrained fine-tune", "weights", "torchvision"},
     {"initial-checkpoint", "weights"},
     {"data data-dir source input", "data-path"},
     {"data data-dir data-path source input", "path"},
@@ -99,7 +100,12 @@ constexpr ForeignWords kForeignWords[] = {
     {"checkpoint-hist start-epoch", "", "--checkpoint-path keeps two, and resumes"},
     {"test-only evaluate", "", "`kiln evaluate` does it"},
     {"dist-url= local-rank", "", "`kiln launch` connects its processes"},
-    {"verbose v", "", "it always says what it does"},
+    {"verbose quiet v q", "", "it always says what it does"},
+    {"report-to= wandb tensorboard", "",
+     "it writes TensorBoard's files, and sends to MLFLOW_TRACKING_URI"},
+    {"save-period", "", "it saves the best epoch, and --checkpoint-path keeps two"},
+    {"dry-run", "", "`kiln inspect` checks the images"},
+    {"list-models", "", "`kiln help model-name` lists them"},
 };
 
 // An empty list has every word.
@@ -125,15 +131,21 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789.") == text.npos;
 }
 
+bool is_valid(const Option& option, const std::string& text) {
+  try {
+    return option.same_value(option, text, text);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // The value of `option` that stands for the one that is `given`; empty: there is none.
 std::string meant_value(const std::string& usual, const Option& option, const std::string& given) {
   if (usual.starts_with('=')) return usual.substr(1);
   if (given.empty() || in_small_letters(given) == "true")
     return usual.empty() ? option.default_text : usual;
-  for (const std::string& text : {given, given + "h"}) try {  // a time is in hours
-      if (option.same_value(option, text, text)) return text;
-    } catch (const Error&) {  // it is not valid
-    }
+  for (const std::string& text : {given, given + "h"})  // a time is in hours
+    if (is_valid(option, text)) return text;
   return "";
 }
 
@@ -162,7 +174,10 @@ struct Translation {
     if (!own->repeatable)
       std::erase_if(line, [&](auto& other) { return other.first == own->name; });
     const bool is_switch = own->kind == ValueKind::kSwitch || own->kind == ValueKind::kFlag;
-    add(own->name, value_of(*typed, is_switch));
+    const std::string value = value_of(*typed, is_switch);
+    if (!value.empty() && !is_valid(*own, value))
+      return missing.push_back(typed->shown + " " + excerpt(value));
+    add(own->name, value);
   }
 
   bool has_value() const { return next + 1 < words.size() && !is_dashed(words[next + 1]); }

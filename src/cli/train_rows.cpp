@@ -457,7 +457,8 @@ CommandInfo train_command() {
                              {imply_usual, imply_recipe});
   info.examples = {"kiln train photos                      # photos has a folder for each class",
                    "kiln train photos --weights torchvision --time-limit 30min",
-                   "kiln train photos/train photos/val --epochs 30 --run-path runs/second"};
+                   "kiln train photos/train photos/val --epochs 30 --run-path runs/second",
+                   "# A path alone gets --recipe modern and 10 minutes, not these defaults."};
   return info;
 }
 

@@ -58,8 +58,10 @@ std::vector<std::string> shortages(const std::vector<SpaceNeed>& needs) {
 // A model directory has its weights twice, in two formats. A checkpoint is written before the
 // oldest one is removed; the best epoch's weights, which they share, are replaced in the same way.
 std::vector<std::string> DiskSpace::faults() const {
-  std::vector<SpaceNeed> needs{
-      {plan_.model_folder, 2 * plan_.weights_bytes, "the model, twice its weights,"}};
+  std::vector<SpaceNeed> needs{{plan_.model_folder, 2 * plan_.weights_bytes + plan_.features_bytes,
+                                plan_.features_bytes > 0
+                                    ? "the model, twice its weights, and features"
+                                    : "the model, twice its weights,"}};
   if (!plan_.checkpoint_folder.empty()) {
     const std::uint64_t one = plan_.checkpoint_bytes;
     const std::uint64_t all =

@@ -28,6 +28,7 @@ struct SpacePlan {
   std::filesystem::path model_folder;
   std::filesystem::path checkpoint_folder;  // empty: no checkpoints
   std::uint64_t weights_bytes = 0;
+  std::uint64_t features_bytes = 0;    // of all training images, by --keep-features
   std::uint64_t checkpoint_bytes = 0;  // of a checkpoint and the best epoch's weights
 };
 

@@ -153,6 +153,9 @@ TEST_F(BareWords, OfOtherProgramsAreAnsweredWithTheLine) {
   EXPECT_EQ(fault({"train", path("photos"), "--pretrained", "--arch", "resnet50", "--imgsz=64"}),
             "--pretrained, --arch, --imgsz are another program's: type `kiln train " +
                 path("photos") + " --weights torchvision --model-name resnet50 --image-size 64`.");
+  EXPECT_NE(fault({"train", path("photos"), "--fp16", "--freeze", "10"})
+                .find("--precision auto`. Kiln has nothing like --freeze 10."),
+            std::string::npos);
   EXPECT_NE(fault({path("photos")}).find("`kiln train " + path("photos") + "`"), std::string::npos);
   EXPECT_NE(fault({"fit"}).find("`kiln train`"), std::string::npos);
 }
@@ -178,7 +181,9 @@ TEST_F(BareWords, OfOtherProgramsBecomeALineThatParses) {
       "3|--norm-weight-decay 1e-5|--conf 0.5|--topk 2|"
       "--output out|--output-dir out|--save-dir out|--project out|--name n|--num-classes 4|"
       "--train-split train|--drop 0.1|--drop-path 0.1|--dropout 0.1|--lrf 0.1|--channels-last|"
-      "--test-only|--log-dir l|batch=-1|val=True|--lr 0.1 --lr0 0.2";
+      "--test-only|--log-dir l|batch=-1|val=True|--lr 0.1 --lr0 0.2|--num_train_epochs 3|"
+      "--per_device_train_batch_size 4|--report-to wandb|--cuda|--cpu|--save-period 1|--dry-run|"
+      "--quiet|--wandb|--fine-tune|--list-models";
   std::istringstream in(lines);
   for (const char* command : {"train", "score", "evaluate", "audit"}) {
     in.clear();

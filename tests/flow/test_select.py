@@ -3,8 +3,10 @@ import csv
 import pathlib
 import random
 import shutil
+import struct
 import tempfile
 import unittest
+import zlib
 
 from browser import PROGRAM, Browser
 from flow import FlowTest, kiln, main, noise, png, train_on_shapes
@@ -21,7 +23,7 @@ class SelectTest(FlowTest):
         cls.images, cls.model, cls.photos = cls.place / "data", cls.place / "model", cls.place / "photos"
         kiln("demo-data", "--output-path", cls.images, "--images", 600, "--classes", 3, "--size", 32)
         kiln("demo-data", "--output-path", cls.place / "new", "--images", 60, "--classes", 3, "--size", 32, "--random-seed", 8)
-        trained = train_on_shapes(cls.images, cls.model, cls.place / "logs", "--epochs", 4)
+        trained = train_on_shapes(cls.images, cls.model, cls.place / "logs", "--epochs", 4, "--keep-features", "True")
         assert trained.returncode == 0, trained.stdout + trained.stderr
         cls.photos.mkdir()
         cls.truth = {}
@@ -66,10 +68,14 @@ class SelectTest(FlowTest):
         for part in ("train", "val"):
             for number, path in enumerate(sorted((self.images / part).rglob("*.*"))[:15]):
                 shutil.copy(path, self.own / f"seen-{part}-{number}.png")
+        word = struct.pack(">I", 3) + b"tEXta\0b" + struct.pack(">I", zlib.crc32(b"tEXta\0b"))
+        for number, path in enumerate(sorted((self.images / "train").rglob("*.png"))[15:20]):  # other bytes, the same pixels
+            data = path.read_bytes()
+            (self.own / f"same-{number}.png").write_bytes(data[:-12] + word + data[-12:])
         (self.own / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n")
         result = self.select("--number", 1000)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertIn("30 images that the model was made with, 20 copies of others, 1 bad image", result.stdout + result.stderr)
+        self.assertIn("30 images that the model was made with, 25 copies, 1 bad image", result.stdout + result.stderr)
         self.assertIn("bad.png", result.stdout + result.stderr)
         with open(self.folder / "select.csv", newline="") as file:
             rows = list(csv.DictReader(file))

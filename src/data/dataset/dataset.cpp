@@ -309,7 +309,8 @@ Dataset read_labeled(DatasetContext context) {
                    ? "No column that it reads has labels: name theirs with --columns label=NAME."
                : set.kind == Dataset::Kind::kRecords
                    ? "Name the feature that holds them with --record-keys label=KEY."
-                   : "Give a folder with one folder of images per class, named after the class.";
+                   : "Give a folder with one folder of images per class, named after the class, or "
+                     "--labels TABLE.csv with the columns path and label.";
     std::string notes;  // a COCO file that could not be read is named here
     for (const std::string& note : set.notes) notes += "; " + note;
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,

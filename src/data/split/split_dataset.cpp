@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "data/dataset/label_list.h"
 #include "data/dataset/listing.h"
 
 namespace kiln {
@@ -48,33 +49,59 @@ class PathIndex {
     next_ = order_.begin();
   }
 
-  // Returns all images with this path, since a list may name a file more than once.
+  // Returns all images with this path, since a list may name a file more than once; else the one
+  // that has it but for the ending.
   std::vector<std::uint32_t> images_of(std::string_view path) {
+    std::vector<std::uint32_t> found = images_named(path);
+    if (!found.empty()) return found;
+    const std::string stem = std::string(path) + ".";
+    const auto begins = [&](Place place) {
+      return place != order_.end() && samples_.file_name(*place).starts_with(stem);
+    };
+    const Place first = first_of(stem);
+    if (!begins(first) || samples_.file_name(*first).find('/', stem.size()) != stem.npos) return {};
+    found = images_named(samples_.file_name(*first));
+    return begins(next_) ? std::vector<std::uint32_t>() : found;
+  }
+
+ private:
+  using Place = std::vector<std::uint32_t>::const_iterator;
+
+  Place first_of(std::string_view path) const {
+    return std::ranges::lower_bound(order_, path, {},
+                                    [&](std::uint32_t i) { return samples_.file_name(i); });
+  }
+
+  std::vector<std::uint32_t> images_named(std::string_view path) {
     auto begin = next_;
-    if (begin == order_.end() || samples_.file_name(*begin) != path)
-      begin = std::ranges::lower_bound(order_, path, {},
-                                       [&](std::uint32_t i) { return samples_.file_name(i); });
+    if (begin == order_.end() || samples_.file_name(*begin) != path) begin = first_of(path);
     next_ = begin;
     while (next_ != order_.end() && samples_.file_name(*next_) == path) ++next_;
     return {begin, next_};
   }
 
- private:
   const SampleTable& samples_;
   std::vector<std::uint32_t> order_;
-  std::vector<std::uint32_t>::const_iterator next_;  // after the images found last
+  Place next_;  // after the images found last
 };
 
-// Returns the position of the column. Throws Error kUserError if it is missing or repeated.
+// Returns the position of the column, or of one that lists of images may have in its place. Throws
+// Error kUserError if it is missing or repeated.
 std::size_t place_of(const std::string& column, const std::vector<std::string>& header,
                      const std::string& name) {
-  const auto count = std::ranges::count(header, column);
+  const ListColumns::Pairs as_usual;
+  ListColumns columns(as_usual);
+  const bool is_named = std::ranges::count(header, column) > 0;
+  const auto is_it = [&, field = columns.field_of(column)](const std::string& found) {
+    return is_named ? found == column : columns.field_of(found) == field;
+  };
+  const auto count = std::ranges::count_if(header, is_it);
   if (count == 0)
     throw unusable(name, "its first line is '" + excerpt(joined(header, ",")) +
                              "', but must name the columns, one of them '" + column + "'.");
   if (count > 1)
     throw unusable(name, "its first line names the column '" + column + "' more than once.");
-  return static_cast<std::size_t>(std::ranges::find(header, column) - header.begin());
+  return static_cast<std::size_t>(std::ranges::find_if(header, is_it) - header.begin());
 }
 
 // Reads all rows. Those of a path that was there before with the same value are left out; a path

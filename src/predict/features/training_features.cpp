@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "model/weights/starting_weights.h"
 #include "predict/features/known_features.h"
+#include "train/features/likeness.h"
 
 namespace kiln {
 namespace {
@@ -86,6 +87,13 @@ std::vector<std::vector<std::string>> TrainingFeatures::nearest(const at::Tensor
       nearest[static_cast<std::size_t>(i)].emplace_back(
           names_[static_cast<std::size_t>(places[i][k].item<std::int64_t>())]);
   return nearest;
+}
+
+at::Tensor TrainingFeatures::are_known(const at::Tensor& features) const {
+  const at::Tensor nearest =
+      neighbors_.rows.index_select(0, neighbors_.nearest(features, 1).select(1, 0));
+  return (unit_rows(nearest.to(at::kFloat)) * neighbors_.projected(features)).sum(1) >
+         kSameFeatures;
 }
 
 }  // namespace kiln

@@ -36,6 +36,8 @@ class TrainingFeatures {
 
   // The names of the `count` nearest images, at most all, of each row of `features`, [Q, D].
   std::vector<std::vector<std::string>> nearest(const at::Tensor& features, int count) const;
+  // Whether each row is, to rounding, that of a training image: bool [Q].
+  at::Tensor are_known(const at::Tensor& features) const;
 
  private:
   at::Tensor file_;  // its bytes

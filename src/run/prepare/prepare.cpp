@@ -27,6 +27,7 @@
 #include "run/prepare/rank_agreement.h"
 #include "run/prepare/repeat_file.h"
 #include "run/prepare/shared_sources.h"
+#include "train/features/neighbors.h"
 #include "train/precision.h"
 #include "train/state.h"
 
@@ -463,10 +464,15 @@ void begin(Run& run) {
   open_loaders(config.data, run);
   TrainState& state = *run.state;
   const bool writes_checkpoints = config.checkpoint.is_lasting() && !plan.uses_features;
+  constexpr std::uint64_t kBytesOfKnown = 2 * kNeighborAxes + 64;  // with its name, about
   run.disk_space.emplace(
-      SpacePlan{config.output.trained_model_path, writes_checkpoints ? config.checkpoint.path : "",
-                static_cast<std::uint64_t>(bytes_of_copies(state, false)),
-                static_cast<std::uint64_t>(bytes_of_copies(state, true))},
+      SpacePlan{.model_folder = config.output.trained_model_path,
+                .checkpoint_folder = writes_checkpoints ? config.checkpoint.path : "",
+                .weights_bytes = static_cast<std::uint64_t>(bytes_of_copies(state, false)),
+                .features_bytes = config.output.keep_features
+                                      ? run.sources.train.samples.size() * kBytesOfKnown
+                                      : 0,
+                .checkpoint_bytes = static_cast<std::uint64_t>(bytes_of_copies(state, true))},
       run.console);
   run.world.agree([&] {
     if (run.world.leads()) run.disk_space->require();

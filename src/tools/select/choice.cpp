@@ -9,11 +9,13 @@
 #include <functional>
 #include <utility>
 
+#include "train/features/neighbors.h"
+
 namespace kiln {
 namespace {
 
 constexpr std::size_t kPoolOfOne = 10, kLeastPool = 1000, kMostCompared = 20'000;
-constexpr float kCopy = 1e-4F, kFarthest = 2;  // of 1 minus a cosine
+constexpr float kFarthest = 2;  // of 1 minus a cosine
 // Images that are alike in at least so many of a hundred held-out ones are nothing unusual.
 constexpr double kUnusual = 0.05;
 constexpr double kLeastWorth = 1e-6;  // the surest image can be chosen, too
@@ -67,7 +69,7 @@ std::vector<Candidate> LabelingChoice::take() {
     const auto best = (worth * nearest).argmax().item<std::int64_t>();
     if (nearest[best].item<float>() < 0) break;
     nearest = nearest.minimum(1 - rows.mv(rows[best]));
-    nearest.masked_fill_(nearest < kCopy, -1);
+    nearest.masked_fill_(nearest < 1 - kSameFeatures, -1);
     const auto place = static_cast<std::size_t>(best);
     chosen.push_back(std::move(pool_[place]));
     if (place >= count_) chosen.back().reason = ChoiceReason::kSpread;

@@ -34,7 +34,7 @@ class LabelingChoice {
 
   void add(Candidate candidate);
   // The images, in the order of choice; fewer than asked for only if the pool has no more. Of
-  // images whose features have a cosine of 0.9999 or more one is chosen.
+  // images whose features are the same (kSameFeatures) one is chosen.
   std::vector<Candidate> take();
 
  private:

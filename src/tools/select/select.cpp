@@ -44,10 +44,12 @@ void require_new(const std::string& path) {
   require_writable(path);
 }
 
-// Asks the model about all images. Those that it has seen, and copies of others, are left out.
+// Asks the model about all images. Those that it has seen, and copies of others, are left out; of
+// its training images also those with other bytes, if it knows their features.
 std::vector<Candidate> choose(const SelectConfig& config, PredictionJob& job,
                               Predictions& predictions) {
-  const std::optional<SeenImages>& seen = job.models.front().directory.seen_images;
+  const Predictor& model = job.models.front();
+  const std::optional<SeenImages>& seen = model.directory.seen_images;
   const auto num_images = static_cast<long long>(job.images.samples.size());
   LabelingChoice choice(static_cast<std::size_t>(config.number));
   PredictionFaults faults(job.config.max_bad_images, job.log);
@@ -55,6 +57,10 @@ std::vector<Candidate> choose(const SelectConfig& config, PredictionJob& job,
   std::unordered_set<std::uint64_t> hashes;
   long long num_done = 0, num_seen = 0, num_copies = 0;
   predictions.for_each(job.images, [&](AnsweredBatch& batch) {
+    const at::Tensor& features = batch.outputs.features;
+    const at::Tensor known =  // undefined if all images are bad
+        model.training_features && features.defined() ? model.training_features->are_known(features)
+                                                      : at::Tensor();
     for (AnsweredImage& image : batch.images) {
       Score& score = image.score;
       if (!score.fault.empty()) faults.add(score.path, score.fault, score.best.empty());
@@ -63,11 +69,13 @@ std::vector<Candidate> choose(const SelectConfig& config, PredictionJob& job,
       if (score.best.empty()) continue;
       if (is_seen)
         ++num_seen;
+      else if (known.defined() && known[*image.row].item<bool>())
+        ++num_copies;
       else if (!hashes.insert(image.hash).second)
         ++num_copies;
       else
-        choice.add({image.index, std::move(score),
-                    batch.outputs.features[static_cast<std::int64_t>(*image.row)]});
+        choice.add(
+            {image.index, std::move(score), features[static_cast<std::int64_t>(*image.row)]});
     }
     faults.check(num_images);
     progress.show(num_done += std::ssize(batch.images));
@@ -75,8 +83,8 @@ std::vector<Candidate> choose(const SelectConfig& config, PredictionJob& job,
   faults.require_any_good(num_images);
   std::vector<Candidate> chosen = choice.take();
   job.log.info("left out:  " + plural(num_seen, "image", "images") +
-               " that the model was made with, " + plural(num_copies, "copy", "copies") +
-               " of others, " + plural(faults.num_bad, "bad image", "bad images"));
+               " that the model was made with, " + plural(num_copies, "copy", "copies") + ", " +
+               plural(faults.num_bad, "bad image", "bad images"));
   if (std::ssize(chosen) < config.number)
     job.log.warning("Only " + grouped(chosen.size()) + " of the " + grouped(config.number) +
                     " images asked for are left, without copies: these are all.");

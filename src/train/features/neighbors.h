@@ -9,6 +9,8 @@
 namespace kiln {
 
 inline constexpr std::int64_t kNeighborAxes = 256;
+// From this cosine on, two images look the same to a network: copies, but for their bytes.
+inline constexpr float kSameFeatures = 0.9999F;
 
 // On the host. Thread-safe.
 struct Neighbors {

@@ -155,6 +155,13 @@ TEST(Labels, HaveNoBlanksAroundThem) {
   EXPECT_EQ(set.samples.label(0), 1);
 }
 
+TEST(Labels, MayNameFilesAsListsDoAndWithoutTheirEnding) {
+  Dataset set = four();
+  EXPECT_EQ(apply_labels("filename,class\ncat/1,lion\n", "x", set).num_changed, 1U);
+  EXPECT_EQ(set.classes[set.samples.label(0)], "lion");
+  expect_words(label_faults("path,label\ncat/,dog\ndog,cat\n"), {"2 paths are not in"});
+}
+
 TEST(Labels, OfNobodyChangeNothing) {
   Dataset set = four();
   const LabelChanges changes = apply_labels("path,label\ncat/1.jpg,cat\n", "x", set);
@@ -164,7 +171,7 @@ TEST(Labels, OfNobodyChangeNothing) {
 }
 
 TEST(Labels, TellAllThatIsWrong) {
-  expect_words(label_faults("file,label\n"), {"'file,label'", "'path'"});
+  expect_words(label_faults("photo,label\n"), {"'photo,label'", "'path'"});
   expect_words(label_faults("path\n"), {"'label'"});
   expect_words(label_faults("path,label\ncat/1.jpg,dog\ncat/1.jpg,cat\n"),
                {"'cat/1.jpg' (lines 2 and 3)"});
