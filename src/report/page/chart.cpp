@@ -99,7 +99,7 @@ std::string legend(const LineChart& chart) {
   for (const Series& series : chart.series) {
     if (series.points.empty()) continue;
     std::string text = escaped(series.name);
-    if (!series.is_background)
+    if (!series.is_background && chart.x_unit == Unit::kPlain)  // the latest value
       text += " " + element("b", escaped(value_text(series.points.back().y, chart.unit)));
     items += element(
         formatted("li class=\"c%d%s\"", series.color, series.is_background ? " background" : ""),

@@ -407,24 +407,33 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   std::vector<Cells> rows;
   const std::vector<ClassScore> scores = class_scores(details.confusion);
   constexpr std::size_t kMaxRows = 1000;
+  const bool has_train = !data.train_counts.empty();
   for (const ClassScore& score : scores) {
     if (rows.size() == kMaxRows) break;
     const int guess = most_often_taken_for(details.confusion, score.label);
-    rows.push_back(
-        {bins.empty() || bins.size() > kMostBins
-             ? label_html(data, score.label)
-             : binned_html(class_name(data, score.label),
-                           bins[static_cast<std::size_t>(score.label)]),
-         share_html(score.recall()), share_html(score.precision()), grouped(score.images),
-         grouped(score.hits), grouped(score.images - score.hits),
-         grouped(score.guesses - score.hits),
-         data.train_counts.empty() ? "–" : grouped(count_of(data.train_counts, score.label)),
-         guess < 0 ? ""
-                   : label_html(data, guess) + " " +
-                         element("span class=\"quiet\"",
-                                 grouped(details.confusion.at(score.label, guess)))});
+    rows.push_back({bins.empty() || bins.size() > kMostBins
+                        ? label_html(data, score.label)
+                        : binned_html(class_name(data, score.label),
+                                      bins[static_cast<std::size_t>(score.label)]),
+                    share_html(score.recall()), share_html(score.precision()),
+                    grouped(score.images), grouped(score.hits), grouped(score.images - score.hits),
+                    grouped(score.guesses - score.hits),
+                    guess < 0 ? ""
+                              : label_html(data, guess) + " " +
+                                    element("span class=\"quiet\"",
+                                            grouped(details.confusion.at(score.label, guess)))});
+    if (has_train) rows.back().push_back(grouped(count_of(data.train_counts, score.label)));
   }
   if (rows.empty()) return "";
+  std::vector<Column> columns = {text_column("class"),
+                                 "recall",
+                                 "precision",
+                                 "images",
+                                 "right",
+                                 "missed",
+                                 "false",
+                                 text_column("most confused with")};
+  if (has_train) columns.emplace_back("training images");
   std::string lead =
       (details.epoch > 0 ? formatted("Results of the model of epoch %d, worst", details.epoch)
                          : std::string("Worst")) +
@@ -435,11 +444,7 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   if (rows.size() < scores.size())
     lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
   return section("classes", "Results by class",
-                 element("p", lead) + table("Classes, worst recall first",
-                                            {text_column("class"), "recall", "precision", "images",
-                                             "right", "missed", "false", "training images",
-                                             text_column("most confused with")},
-                                            rows));
+                 element("p", lead) + table("Classes, worst recall first", columns, rows));
 }
 
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix) {

@@ -60,7 +60,7 @@ bool decide_automatic(const TrainConfig& config, const Sources& sources, World& 
   const bool is_few = images < kFewImages, is_on = is_asked || (why_not.empty() && is_few);
   std::string reason = plural(images, "image", "images");
   if (is_asked)
-    reason = "as requested";
+    reason = "as --auto True or a path alone asks";
   else if (is_on)
     reason += " and given weights";
   else if (!why_not.empty())
