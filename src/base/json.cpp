@@ -14,26 +14,6 @@ int line_of(std::string_view text, std::size_t offset) {
   return 1 + static_cast<int>(std::count(text.begin(), end, '\n'));
 }
 
-// Called before parsing, so that a deeply nested value is never built.
-void check_depth(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-      continue;
-    }
-    if (c == '"') in_string = true;
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (depth > kMaxJsonDepth)
-      throw JsonFault(line_of(text, i),
-                      "is nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
-  }
-}
-
 // The library's message without its prefix, shortened and printable.
 std::string reason_of(std::string_view what) {
   const std::size_t column = what.find("column ");
@@ -89,6 +69,8 @@ class Builder {
   }
 
   bool open(Json value) {
+    if (std::ssize(stack_) == kMaxJsonDepth)
+      throw JsonFault(0, "is nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
     Json* place = put(std::move(value));
     if (visit_ != nullptr && stack_.size() == 1 && stack_[0]->is_object() && place->is_array())
       counted_outside_ = num_values_;
@@ -164,7 +146,6 @@ class Builder {
 
 template <typename Json>
 Json build(std::string_view text, Builder<Json> builder) {
-  check_depth(text);
   Json::sax_parse(text, &builder);
   return builder.take();
 }
