@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/listing.h"
@@ -498,12 +499,11 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
   }
   std::vector<std::string> named;
   for (const auto& [i, fault] : faults)
-    if (named.size() <= kMostNamed)  // one more than are shown
-      named.push_back("'" + std::string(set.samples.file_name(i)) + "' " + fault +
-                      (lines.empty() ? "" : " (line " + std::to_string(lines[i]) + ")"));
+    named.push_back("'" + std::string(set.samples.file_name(i)) + "' " + fault +
+                    (lines.empty() ? "" : " (line " + std::to_string(lines[i]) + ")"));
   context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, but " +
                std::to_string(faults.size()) +
-               " of them cannot be used: " + few_of(std::move(named)) +
+               " of them cannot be used: " + few_of(std::move(named), kMostNamed) +
                ". Restore the files, or remove their lines from the list.");
 }
 

@@ -294,8 +294,6 @@ void decide_labels(const DatasetContext& context, Dataset& set);
 void read_given_names(const DatasetContext& context, FoundLabels& found);
 // Where a dataset has one class for each image: as --task says.
 void require_task(const RecordOptions& records, Dataset& set);
-// "a, b, …": the first ten.
-std::string few_of(std::vector<std::string> names);
 
 // ---- listings ----
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "data/dataset/listing.h"
 
@@ -294,19 +295,10 @@ std::string depth_advice(const Dataset& set) {
     if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))
       return "It holds two datasets: give --train-data-path '" + (set.root / "train").string() +
              "' and --valid-data-path '" + (set.root / valid).string() + "'.";
-  const fs::path first = folder_of(*image);
-  const auto is_namesake = [&](const Sample& one) {
-    return folder_of(one).filename() == first.filename();
-  };
-  const auto is_elsewhere = [&](const Sample& one) { return folder_of(one) != first; };
-  if (first.has_parent_path() && std::all_of(samples.begin(), samples.end(), is_namesake) &&
-      std::any_of(samples.begin(), samples.end(), is_elsewhere))
-    return "Its images are all in folders named '" + first.filename().string() +
-           "': move them up by one folder, so that the folder of each image is its class, or "
-           "give a list with their labels.";
   return "Its images are more than one folder deep: give the folder that contains the class "
          "folders, such as '" +
-         (set.root / first.parent_path()).string() + "'.";
+         (set.root / folder_of(*image).parent_path()).string() +
+         "', or move the images up, so that the folder of each is its class.";
 }
 
 // ---- classes ----
@@ -321,36 +313,31 @@ std::string note_of_missing_values(const Dataset& set) {
     if (counts[id] > 0 && is_missing_value(set.classes[id]))
       found.push_back("'" + set.classes[id] + "' (" + plural(counts[id], "image", "images") + ")");
   if (found.empty()) return {};
-  return "classes are named as programs write a missing value: " + few_of(std::move(found)) +
+  return "classes are named as programs write a missing value: " +
+         few_of(std::move(found), kMostNamed) +
          ". Leave these images out, or their labels empty, if they have no class, or name the "
          "classes with --classes FILE";
 }
 
 std::string name_unused_ids(std::vector<std::string>& classes, const std::string& file) {
   const std::set<std::string> taken(classes.begin(), classes.end());
-  std::vector<std::string> ranges;
+  std::vector<std::string> unused;
   std::string first;
-  std::size_t count = 0, begin = 0;
   for (std::size_t id = 0; id < classes.size(); ++id) {
-    if (!classes[id].empty()) {
-      begin = id + 1;
-      continue;
-    }
-    classes[id] = kUnusedName;
-    if (taken.contains(kUnusedName)) classes[id] += " (id " + std::to_string(id) + ")";
-    while (taken.contains(classes[id])) classes[id] += "_";
-    if (count++ == 0) first = classes[id];
-    if (id == begin)
-      ranges.push_back(std::to_string(id));
-    else
-      ranges.back() = std::to_string(begin) + " to " + std::to_string(id);
+    std::string& name = classes[id];
+    if (!name.empty()) continue;
+    name = kUnusedName;
+    if (taken.contains(name)) name += " (id " + std::to_string(id) + ")";
+    while (taken.contains(name)) name += "_";
+    if (unused.empty()) first = name;
+    unused.push_back(std::to_string(id));
   }
-  if (count == 0) return {};
-  return file + " has no category with id " + few_of(std::move(ranges)) + ": " +
-         std::to_string(count) + " of the " + std::to_string(classes.size()) +
-         " classes have no images and are named '" + first +
-         (count > 1 && first != kUnusedName ? "' and so on" : "'") +
-         ". Number the categories from 0 without gaps to be rid of them";
+  if (unused.empty()) return {};
+  const std::string count = std::to_string(unused.size());
+  return file + " has no category with id " + few_of(std::move(unused), kMostNamed) + ": " + count +
+         " of the " + std::to_string(classes.size()) +
+         " classes have no images and are named as '" + first +
+         "'. Number the categories from 0 without gaps to be rid of them";
 }
 
 std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,

@@ -303,8 +303,7 @@ std::string why_not_by_class(const std::vector<ClassCounts>& classes,
       return "class '" + of_class.name + "' has only " + plural(of_class.count, "image", "images");
   const long long smallest = *std::ranges::min_element(sizes);
   if (smallest < static_cast<long long>(classes.size()))
-    return "the smallest part has " + std::to_string(smallest) +
-           (smallest == 1 ? " image" : " images") + ", fewer than the " +
+    return "the smallest part has " + plural(smallest, "image", "images") + ", fewer than the " +
            std::to_string(classes.size()) + " classes";
   return "";
 }
@@ -444,7 +443,7 @@ std::string summary_of(const PartedDataset& split, const PartsRequest& request,
   }
   text += " images";
   if (!split.set.labeled()) return text;
-  text += " of " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
+  text += " of " + plural(static_cast<long long>(num_classes), "class", "classes");
   if (num_classes > 1) text += is_by_class ? ", stratified by class" : ", split at random";
   return text;
 }
@@ -456,7 +455,7 @@ void check_parts(const PartsRequest& request, Dataset& set) {
   const std::size_t n = set.samples.size();
   if (n < std::max<std::size_t>(request.names.size(), 2)) {
     problems.collect([&] {
-      set.fail("it has " + std::to_string(n) + (n == 1 ? " image" : " images") + ", too few for " +
+      set.fail("it has " + plural(std::ssize(set.samples), "image", "images") + ", too few for " +
                std::to_string(request.names.size()) + " parts. Add images.");
     });
   } else {

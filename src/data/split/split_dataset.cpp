@@ -139,12 +139,9 @@ std::vector<ImageRow> parse_image_rows(std::string_view text, const std::string&
   std::vector<std::string> contradictions;
   problems.collect([&] { rows = read_rows(text, name, column, set, contradictions); });
   if (contradictions.empty()) return rows;
-  std::string fault = "it gives a path more than one " + column + ": ";
-  for (std::size_t i = 0; i < std::min(contradictions.size(), kMaxNamed); ++i)
-    fault += (i == 0 ? "" : ", ") + contradictions[i];
-  if (contradictions.size() > kMaxNamed)
-    fault += " and " + std::to_string(contradictions.size() - kMaxNamed) + " more";
-  problems.add(unusable(name, fault + ". Keep one line for each."));
+  problems.add(unusable(name, "it gives a path more than one " + column + ": " +
+                                  few_of(std::move(contradictions), kMaxNamed) +
+                                  ". Keep one line for each."));
   return rows;
 }
 
@@ -161,11 +158,11 @@ std::vector<std::string> unknown_paths(const std::vector<ImageRow>& rows,
 void refuse_unknown_paths(const std::vector<std::string>& unknown, const std::string& name,
                           const Dataset& set, Problems& problems) {
   if (unknown.empty()) return;
-  problems.add(unusable(
-      name, std::to_string(unknown.size()) + (unknown.size() == 1 ? " path is" : " paths are") +
-                " not in '" + set.root.string() + "': " + quoted_names(unknown, kMaxNamed) +
-                ". Write each as in the dataset, such as '" +
-                std::string(set.samples.file_name(0)) + "', or remove its line."));
+  problems.add(unusable(name, plural(std::ssize(unknown), "path is", "paths are") + " not in '" +
+                                  set.root.string() + "': " + quoted_names(unknown, kMaxNamed) +
+                                  ". Write each as in the dataset, such as '" +
+                                  std::string(set.samples.file_name(0)) +
+                                  "', or remove its line."));
 }
 
 constexpr std::size_t kLongestLabel = 200;

@@ -200,7 +200,7 @@ TEST(Dataset, FoldersOfOneNameInEachClassAreNoClasses) {
   const ScratchFolder scratch;
   for (const char* name : {"n01443537/images/0.JPEG", "n01629819/images/0.JPEG"}) scratch.put(name);
   const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Data"); });
-  EXPECT_NE(error.message().find("folders named 'images'"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("move the images up"), std::string::npos) << error.message();
 }
 
 TEST(Dataset, FoldersOfSetsAreNoClasses) {
@@ -367,13 +367,6 @@ TEST(MapClasses, NamesClassesMissingFromTraining) {
   EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
   EXPECT_NE(error.message().find("1 class is not in the training dataset"), std::string::npos);
   EXPECT_NE(error.message().find("'dog'"), std::string::npos);
-}
-
-TEST(MapClasses, NamesTheClassThatMayBeMeant) {
-  const Dataset train = labeled({"SHIP", "truck"}, {0, 1});
-  Dataset valid = labeled({"Ship", "truck"}, {0, 1});
-  const Error error = error_of([&] { map_classes(train, valid); });
-  EXPECT_NE(error.message().find("'Ship' (similar: 'SHIP')"), std::string::npos);
 }
 
 constexpr const char* kCocoImages =
