@@ -171,6 +171,25 @@ const nlohmann::json* member_of(const nlohmann::json& value, const std::string& 
   return found == value.end() || found->is_null() ? nullptr : &*found;
 }
 
+static const nlohmann::json& required_member(const nlohmann::json& object, const std::string& key) {
+  if (const nlohmann::json* member = member_of(object, key)) return *member;
+  throw JsonFault(0, "has no \"" + key + "\"");
+}
+
+const std::string& text_at(const nlohmann::json& object, const std::string& key) {
+  const nlohmann::json& value = required_member(object, key);
+  if (value.is_string()) return value.get_ref<const std::string&>();
+  throw JsonFault(0, "\"" + key + "\" is " + json_kind(value) + " instead of a string");
+}
+
+std::int64_t integer_at(const nlohmann::json& object, const std::string& key) {
+  const nlohmann::json& value = required_member(object, key);
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+  if (value.is_number_integer() && !too_large) return value.get<std::int64_t>();
+  throw JsonFault(0, "\"" + key + "\" is " + (value.is_number() ? value.dump() : json_kind(value)) +
+                         " instead of an integer");
+}
+
 std::string json_kind(const nlohmann::json& value) {
   if (value.is_null()) return "null";
   if (value.is_object()) return "an object";

@@ -409,7 +409,8 @@ TEST_F(CocoTest, ClassificationIsRead) {
 }
 
 TEST_F(CocoTest, OtherTasksAndFaultsAreError18) {
-  expect_fault(R"([{"image_id": 9, "category_id": 1, "bbox": [0, 0, 1, 1]}])", "object detection");
+  expect_fault(R"([{"image_id": 9, "category_id": 1, "bbox": [0, 0, 1, 1]}])",
+               "another task (\"bbox\")");
   expect_fault(R"([{"image_id": 9, "caption": "a cat"}])", "captions");
   expect_fault(R"([{"image_id": 8, "category_id": 1}])", "no image has the id 8");
   expect_fault(R"([{"image_id": 9, "category_id": 2}])", "no category has the id 2");
