@@ -156,7 +156,6 @@ class LeftOut {
     kDeepImage,
     kRootImage,
     kRootData,
-    kRootLabels,
     kListInside,
     kBesidePhotograph,
     kRepeatedName,

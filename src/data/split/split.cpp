@@ -406,16 +406,11 @@ void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32
                        const PartsRequest& request) {
   const std::size_t num_groups = std::size_t{*std::ranges::max_element(groups)} + 1;
   if (num_groups >= request.names.size()) return;
-  const std::string reason = request.group_by.empty()
-                                 ? "they are duplicates of each other"
-                                 : "--group-by '" + request.group_by + "' puts them together";
   split.set.fail(
-      "its " + std::to_string(groups.size()) + " images form " + std::to_string(num_groups) +
-      (num_groups == 1 ? " group" : " groups") + " (" + reason + "), too few for " +
-      std::to_string(request.names.size()) + " parts. Add images" +
-      (request.group_by.empty() ? "."
-                                : ", or give a regular expression whose first capture group "
-                                  "distinguishes them, such as '(patient[0-9]+)_'."));
+      "its " + plural(std::ssize(groups), "image", "images") + " form " +
+      plural(static_cast<long long>(num_groups), "group", "groups") +
+      (request.group_by.empty() ? " of duplicates" : ", by --group-by '" + request.group_by + "'") +
+      ", too few for " + std::to_string(request.names.size()) + " parts. Add images.");
 }
 
 // Adds a note for each part that lacks images of some class.

@@ -419,22 +419,11 @@ void refuse_one_class(const Dataset& set) {
 
 // Throws the error for a dataset of which no group can be spared for validation.
 [[noreturn]] void fail_unsplittable(const SplitDataset& split, const SplitRequest& request) {
-  const std::size_t num_images = split.groups.size();
-  const std::size_t num_groups = std::size_t{*std::ranges::max_element(split.groups)} + 1;
-  const std::string advice =
-      " Add images, or give a separate validation dataset (--train-data-path and "
-      "--valid-data-path).";
-  if (num_groups == num_images)
-    split.set.fail("each of its classes has only one image, so none are left for validation." +
-                   advice);
-  const std::string groups = num_groups == 1 ? "one group" : "one group for each class";
-  if (!request.group_by.empty())
-    split.set.fail("--group-by '" + request.group_by + "' puts its " + std::to_string(num_images) +
-                   " images into " + groups +
-                   ", so none are left for validation. Give a regular expression whose first "
-                   "capture group distinguishes them, such as '(patient[0-9]+)_'.");
-  split.set.fail("its " + std::to_string(num_images) + " images are duplicates of each other, " +
-                 groups + ", so none are left for validation." + advice);
+  split.set.fail("each of its classes has only one image, or one group of images" +
+                 (request.group_by.empty() ? std::string(" that are duplicates")
+                                           : " by --group-by '" + request.group_by + "'") +
+                 ", so none are left for validation. Add images, or give a separate validation "
+                 "dataset (--train-data-path and --valid-data-path).");
 }
 
 // Counts the groups of more than one image.
