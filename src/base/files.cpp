@@ -306,7 +306,6 @@ void sync_folder(const std::filesystem::path& folder) {
 
 std::string did_you_mean_path(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  constexpr std::size_t kMaxNames = 10'000;
   if (is_there(path)) return "";
   fs::path found;
   for (const fs::path& part : path) {
@@ -315,11 +314,7 @@ std::string did_you_mean_path(const std::filesystem::path& path) {
       found /= part;
       continue;
     }
-    std::vector<std::string> names;
-    std::error_code fault;
-    for (fs::directory_iterator entry(found.empty() ? "." : found, fault), end;
-         !fault && entry != end && names.size() < kMaxNames; entry.increment(fault))
-      names.push_back(entry->path().filename().string());
+    std::vector<std::string> names = names_in(found.empty() ? "." : found);
     std::sort(names.begin(), names.end());
     const std::string name = closest(part.string(), names);
     if (name.empty()) return "";

@@ -14,26 +14,6 @@ int line_of(std::string_view text, std::size_t offset) {
   return 1 + static_cast<int>(std::count(text.begin(), end, '\n'));
 }
 
-// Called before parsing, so that a deeply nested value is never built.
-void check_depth(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-      continue;
-    }
-    if (c == '"') in_string = true;
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (depth > kMaxJsonDepth)
-      throw JsonFault(line_of(text, i),
-                      "is nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
-  }
-}
-
 // The library's message without its prefix, shortened and printable.
 std::string reason_of(std::string_view what) {
   const std::size_t column = what.find("column ");
@@ -89,6 +69,8 @@ class Builder {
   }
 
   bool open(Json value) {
+    if (std::ssize(stack_) == kMaxJsonDepth)
+      throw JsonFault(0, "is nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
     Json* place = put(std::move(value));
     if (visit_ != nullptr && stack_.size() == 1 && stack_[0]->is_object() && place->is_array())
       counted_outside_ = num_values_;
@@ -164,7 +146,6 @@ class Builder {
 
 template <typename Json>
 Json build(std::string_view text, Builder<Json> builder) {
-  check_depth(text);
   Json::sax_parse(text, &builder);
   return builder.take();
 }
@@ -188,6 +169,25 @@ nlohmann::json parse_json_lists(std::string_view text, const VisitElement& visit
 const nlohmann::json* member_of(const nlohmann::json& value, const std::string& key) {
   const auto found = value.find(key);
   return found == value.end() || found->is_null() ? nullptr : &*found;
+}
+
+static const nlohmann::json& required_member(const nlohmann::json& object, const std::string& key) {
+  if (const nlohmann::json* member = member_of(object, key)) return *member;
+  throw JsonFault(0, "has no \"" + key + "\"");
+}
+
+const std::string& text_at(const nlohmann::json& object, const std::string& key) {
+  const nlohmann::json& value = required_member(object, key);
+  if (value.is_string()) return value.get_ref<const std::string&>();
+  throw JsonFault(0, "\"" + key + "\" is " + json_kind(value) + " instead of a string");
+}
+
+std::int64_t integer_at(const nlohmann::json& object, const std::string& key) {
+  const nlohmann::json& value = required_member(object, key);
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+  if (value.is_number_integer() && !too_large) return value.get<std::int64_t>();
+  throw JsonFault(0, "\"" + key + "\" is " + (value.is_number() ? value.dump() : json_kind(value)) +
+                         " instead of an integer");
 }
 
 std::string json_kind(const nlohmann::json& value) {

@@ -48,6 +48,11 @@ nlohmann::json parse_json_lists(std::string_view text, const VisitElement& visit
 // The member of an object; null if `value` is none, has no such member, or null there.
 const nlohmann::json* member_of(const nlohmann::json& value, const std::string& key);
 
+// The member of an object, as text or as an integer. Throws JsonFault, of an unknown line, if it
+// has no such member or of another kind.
+const std::string& text_at(const nlohmann::json& object, const std::string& key);
+std::int64_t integer_at(const nlohmann::json& object, const std::string& key);
+
 // The kind of a value, for messages: "a string", "a number", …
 std::string json_kind(const nlohmann::json& value);
 

@@ -92,11 +92,16 @@ std::string quoted_among(const std::string& name, const std::vector<std::string>
 
 std::string quoted_among(const std::vector<std::string>& names,
                          const std::vector<std::string>& known, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
-    text += (i == 0 ? "" : ", ") + quoted_among(names[i], known);
-  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
-  return text;
+  std::vector<std::string> shown = names;
+  for (std::size_t i = 0; i < std::min(shown.size(), most); ++i)
+    shown[i] = quoted_among(names[i], known);
+  return few_of(std::move(shown), most);
+}
+
+std::string few_of(std::vector<std::string> names, std::size_t most) {
+  const std::size_t count = names.size();
+  names.resize(std::min(count, most));
+  return joined(names, ", ") + (count > most ? formatted(" and %zu more", count - most) : "");
 }
 
 std::string note_of_twins(const std::vector<std::string>& classes) {

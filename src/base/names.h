@@ -24,6 +24,9 @@ std::string quoted_among(const std::string& name, const std::vector<std::string>
 std::string quoted_among(const std::vector<std::string>& names,
                          const std::vector<std::string>& known, std::size_t most);
 
+// "a, b and 3 more".
+std::string few_of(std::vector<std::string> names, std::size_t most);
+
 // A note with the first two classes that may look alike; empty if none do.
 std::string note_of_twins(const std::vector<std::string>& classes);
 

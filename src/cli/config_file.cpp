@@ -1,13 +1,14 @@
 // The file that --config names: YAML or JSON that sets options.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
-#include <charconv>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 
@@ -40,30 +41,12 @@ class DocumentLines : public YAML::EventHandler {
   std::vector<int> lines_;
 };
 
-// JSON as YAML: a character in two halves, \ud83d\ude00, becomes \U0001f600.
-std::string with_whole_characters(const std::string& text) {
-  if (!trimmed(text).starts_with('{')) return text;
-  const auto half_at = [&](std::size_t at) -> unsigned {
-    unsigned value = 0;
-    const char* const digits = text.data() + at + 2;
-    if (text.compare(at, 2, "\\u") != 0 || text.size() < at + 6 ||
-        std::from_chars(digits, digits + 4, value, 16).ptr != digits + 4)
-      return 0;
-    return value;
-  };
-  std::string whole;
-  for (std::size_t at = 0; at < text.size();) {
-    const unsigned high = text[at] == '\\' ? half_at(at) : 0;
-    const unsigned low = high >= 0xd800 && high < 0xdc00 ? half_at(at + 6) : 0;
-    const bool is_pair = low >= 0xdc00 && low < 0xe000;
-    const std::size_t taken = is_pair ? 12 : text[at] == '\\' ? 2 : 1;
-    if (is_pair)
-      whole += formatted("\\U%08x", 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
-    else
-      whole += text.substr(at, taken);
-    at += taken;
-  }
-  return whole;
+// JSON as YAML, which does not read a character in two halves, \ud83d\ude00.
+std::string with_whole_characters(const std::string& text) try {
+  const bool has_halves = in_small_letters(text).find("\\ud") != text.npos;
+  return has_halves && trimmed(text).starts_with('{') ? parse_ordered_json(text).dump(2) : text;
+} catch (const JsonFault&) {
+  return text;  // the faults of YAML name the line
 }
 
 class ConfigFile {

@@ -78,6 +78,13 @@ void check_init_model(Given& given, InitModelConfig& config) {
 
 // ---- score, evaluate, audit ----
 
+template <typename Config>
+Row<Config> trained_model_row(const Under& under) {
+  return opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), under,
+             "ModelDirectory of a trained model, as written by `kiln train`.")
+      .otherwise("model");
+}
+
 // The options that score, evaluate and audit have in common.
 Rows<PredictionConfig> prediction_rows() {
   using Config = PredictionConfig;
@@ -402,9 +409,7 @@ CommandInfo export_command() {
   return command<ExportConfig>(
       "export", "Write a trained model for other programs: as ONNX, for torchvision or for MLflow.",
       "[MODEL] [options]",
-      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"),
-           {kPaths, kPositional}, "ModelDirectory of a trained model, as written by `kiln train`.")
-           .otherwise("model"),
+      {trained_model_row<Config>({kPaths, kPositional}),
        opt(&Config::output_path, "output-path", path("PATH"), kPaths,
            "The new file or folder; nothing may be there. Default: model.onnx, model.pth or the "
            "folder model.mlflow, as --format says."),
@@ -475,9 +480,7 @@ CommandInfo embed_command() {
       {opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
            "Images, labeled or not, in any format that score reads. With --into the training "
            "images of that model."),
-       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kPaths,
-           "ModelDirectory of a trained model, as written by `kiln train`.")
-           .otherwise("model"),
+       trained_model_row<Config>(kPaths),
        opt(&Config::output_path, "output-path", path("FILE"), kPaths,
            "File for the features, a row for each image: .parquet, .csv, or .npy with the names "
            "beside it in .names.csv. Bad images have none (NaN in .npy)."),
@@ -498,9 +501,7 @@ CommandInfo select_command() {
       {opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
            "Images without labels, in any format that score reads. Copies of others are left out, "
            "and those that the model was made with."),
-       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kPaths,
-           "ModelDirectory of a trained model, as written by `kiln train`.")
-           .otherwise("model"),
+       trained_model_row<Config>(kPaths),
        opt(&Config::output_path, "output-path", path("FILE"), {kPaths, kRequired},
            "New table (.csv) of the chosen images, in the order of their worth, with an empty "
            "column label to fill in, for --labels of train."),
@@ -518,9 +519,7 @@ CommandInfo score_command() {
   CommandInfo info = command<Config>(
       "score", "Classify images with a trained model: the most probable classes with confidence.",
       "PHOTO... [options]",
-      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
-           "ModelDirectory of a trained model, as written by `kiln train`.")
-           .otherwise("model"),
+      {trained_model_row<Config>({kPaths, kModelIn}),
        opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
            "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
            "ImageDirectory, a COCO folder, or a single image."),
@@ -564,19 +563,7 @@ CommandInfo score_command() {
            "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
            "temperature fitted on the validation images. The labels stay the same, unless "
            "--min-confidence is given. --scored-dataset always holds the plain softmax."),
-       opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
-           "Confidence threshold: below it the label is empty, and the column guess holds the most "
-           "probable class."),
-       opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
-           "The same, at the threshold that gave this accuracy on the validation images of "
-           "training. A lower value answers more images."),
-       opt(&Config::neighbors, "neighbors", from(0, 100, "images"), kAnswers,
-           "Name so many of the nearest training images with each answer: needs a model of train "
-           "--keep-features."),
-       opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
-           "No label for images that are unlike the training images: whose column alike is below "
-           "this. Of images like those, that share is refused."),
-       within(&Config::prediction, prediction_rows())},
+       answer_rows<Config>(), within(&Config::prediction, prediction_rows())},
       check_score);
   info.instead_of_ranks =
       "`kiln score` is one process for each part of the images: start it with --part 1/8, --part "

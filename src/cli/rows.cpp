@@ -75,7 +75,7 @@ enum class Counted { kEpochs, kSteps, kTime };
 struct Unit {
   std::string_view word;
   Counted counted;
-  int seconds = 0;  // in one unit of kTime
+  int factor = 1;  // seconds, of kTime
 };
 constexpr std::array<Unit, 7> kUnits = {{
     {"epoch", Counted::kEpochs},
@@ -87,24 +87,19 @@ constexpr std::array<Unit, 7> kUnits = {{
     {"h", Counted::kTime, 3600},
 }};
 
-// Splits a text such as "30min" into its number and its unit.
-struct Count {
-  explicit Count(const std::string& item)
-      : number(item, 0, std::min(item.find_first_not_of("0123456789"), item.size())),
-        word(item, number.size()) {}
-
-  bool is_zero() const { return number.find_first_not_of('0') == number.npos; }
-
-  std::string number, word;  // either may be empty
+struct Amount {
+  Counted counted;
+  std::int64_t number = 0;  // of kTime, seconds
 };
 
-const Unit* find_unit(const std::string& word) {
-  const auto* const unit = std::ranges::find(kUnits, word, &Unit::word);
-  return unit == kUnits.end() ? nullptr : unit;
+// A whole number of at least 1 with a unit, such as 30min; empty if the text is none.
+std::optional<Amount> amount_in(const Option& option, const std::string& text,
+                                const std::string& where) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto* const unit = std::ranges::find(kUnits, text.substr(digits), &Unit::word);
+  if (unit == kUnits.end() || text.find_first_not_of('0') >= digits) return {};
+  return Amount{unit->counted, integer_value(option, text.substr(0, digits), where) * unit->factor};
 }
-
-constexpr const char* kNotWhole =
-    "but its numbers must be whole: use a smaller unit, such as 30min instead of 0.5h";
 
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where) {
   if (text == "auto") return {};
@@ -128,63 +123,36 @@ Allowance allowance_value(const Option& option, const std::string& text, const s
 // The value of --checkpoint-every.
 CheckpointEvery every_value(const Option& option, const std::string& text,
                             const std::string& where) {
-  CheckpointEvery every = {.epochs = 0, .steps = 0, .seconds = 0};
-  std::array<std::string, 3> seen;  // the item given for each of Counted; empty: none
+  std::array<std::int64_t, 3> counts{};  // by Counted
   for (const std::string& item : items_of(text)) {
-    const auto refuse = [&](const std::string& reason) {
-      refuse_text(where +
-                  (text.empty()   ? " is empty"
-                   : item.empty() ? " has an empty part"
-                                  : " contains '" + excerpt(item) + "'") +
-                  ", " + reason + ".");
-    };
-    const Count count(item);
-    if (!count.number.empty() && count.word.empty())
-      refuse("a number without a unit: write " + item + "epochs, " + item + "steps, " + item +
-             "s, " + item + "min or " + item + "h");
-    const std::string& word = count.number.empty() ? item : count.word;
-    if (word.starts_with('.')) refuse(kNotWhole);
-    const Unit* unit = find_unit(word);
-    if (unit == nullptr)
-      refuse(
-          "but must be numbers with a unit, joined by commas, such as 1epoch,10min. The units are "
-          "epoch, step, s, min and h");
-    if (count.is_zero())
-      refuse(
-          "but its numbers must be at least 1: write 1step for a checkpoint after every step; "
-          "without --checkpoint-path none is written");
-    std::string& earlier = seen.at(static_cast<std::size_t>(unit->counted));
-    if (!earlier.empty())
-      refuse("but also '" + earlier + "', which has the same unit: keep one of them");
-    earlier = item;
-    const std::int64_t number = integer_value(option, count.number, where);
-    if (unit->counted == Counted::kEpochs) every.epochs = static_cast<int>(number);
-    if (unit->counted == Counted::kSteps) every.steps = number;
-    if (unit->counted == Counted::kTime)
-      every.seconds = static_cast<double>(number) * unit->seconds;
+    const std::optional<Amount> amount = amount_in(option, item, where);
+    if (!amount)
+      fail_to_parse(text, where,
+                    "whole numbers of at least 1 with a unit (epoch, step, s, min or h), joined by "
+                    "commas, such as 1epoch,10min");
+    std::int64_t& count = counts.at(static_cast<std::size_t>(amount->counted));
+    if (count > 0) refuse_value(text, where, "with two numbers of one kind: keep one of them");
+    count = amount->number;
   }
-  return every;
+  return {.epochs = static_cast<int>(counts[0]),
+          .steps = counts[1],
+          .seconds = static_cast<double>(counts[2])};
 }
 
 double duration_value(const Option& option, const std::string& text, const std::string& where) {
-  const Count count(text);
-  const auto refuse = [&](const std::string& reason) { refuse_value(text, where, reason); };
-  if (!count.number.empty() && count.word.empty())
-    refuse("a number without a unit: write " + text + "s, " + text + "min or " + text + "h");
-  if (count.word.starts_with('.')) refuse(kNotWhole);
-  const Unit* unit = find_unit(count.word);
-  if (count.number.empty() || unit == nullptr || unit->counted != Counted::kTime)
-    refuse("but must be a number with a unit, such as 30min. The units are s, min and h");
-  if (count.is_zero()) refuse("but must be at least 1s");
-  return static_cast<double>(integer_value(option, count.number, where)) * unit->seconds;
+  const std::optional<Amount> amount = amount_in(option, text, where);
+  if (!amount || amount->counted != Counted::kTime)
+    fail_to_parse(text, where,
+                  "a whole number of at least 1 with a unit (s, min or h), such as 30min");
+  return static_cast<double>(amount->number);
 }
 
 std::string seconds_text(const Option& /*option*/, const double& seconds) {
   if (seconds == 0) return "";
   const Unit* longest = nullptr;
   for (const Unit& unit : kUnits)
-    if (unit.counted == Counted::kTime && std::fmod(seconds, unit.seconds) == 0) longest = &unit;
-  return formatted("%.0f", seconds / longest->seconds) + std::string(longest->word);
+    if (unit.counted == Counted::kTime && std::fmod(seconds, unit.factor) == 0) longest = &unit;
+  return formatted("%.0f", seconds / longest->factor) + std::string(longest->word);
 }
 
 std::string every_text(const Option& option, const CheckpointEvery& value) {

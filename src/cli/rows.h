@@ -377,6 +377,22 @@ Row<Config> json_row(const Under& under, const std::string& help = "") {
              "error." +
                  help);
 }
+// When an image has no answer, and what is said beside it, of commands that answer.
+template <typename Config>
+Rows<Config> answer_rows() {
+  return {opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
+              "Confidence threshold: below it there is no label, and guess holds the most probable "
+              "class."),
+          opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
+              "The same, at the threshold that gave this accuracy on the validation images of "
+              "training. A lower value answers more images."),
+          opt(&Config::neighbors, "neighbors", from(0, 100, "images"), kAnswers,
+              "Name so many of the nearest training images with each answer: needs a model of "
+              "train --keep-features."),
+          opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
+              "No label for images that are unlike the training images: whose alike is below this. "
+              "Of images like those, that share is refused.")};
+}
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);
 

@@ -33,18 +33,7 @@ Rows<ServeConfig> serve_rows() {
       opt(&Config::access_log, "access-log", path("FILE|-"), kServer,
           "Append a line of JSON for each request: its id, route, status, times and class, never "
           "the image. -: to standard output."),
-      opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
-          "Confidence threshold: below it the label is null, and guess holds the most probable "
-          "class."),
-      opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
-          "The same, at the threshold that gave this accuracy on the validation images of "
-          "training."),
-      opt(&Config::neighbors, "neighbors", from(0, 100, "images"), kAnswers,
-          "Name so many of the nearest training images with each answer: needs a model of train "
-          "--keep-features."),
-      opt(&Config::refuse_unlike, "refuse-unlike", share("P|P%"), kAnswers,
-          "No label for images that are unlike the training images: whose field alike is below "
-          "this."),
+      answer_rows<Config>(),
       opt(&Config::max_body_mib, "max-body-mib", auto_or(1, 1024, "MiB"), kLimits,
           "Largest body of a request, and answer to several images, else status 413. All "
           "together may take 8 times that, at least 256 MiB, else 503. auto: 25, or "

@@ -47,17 +47,14 @@ void check_split(Given& given, const DataConfig& config) {
   const bool is_split = given.has("data-path");
   for (const char* option : {"valid-fraction", "group-by", "split", "labels"})
     if (!is_split && given.has(option))
-      given.refuse(
-          option,
-          "needs --data-path, one dataset to split, but there are two, for training and for "
-          "validation: give --data-path " +
-              (config.train_path.empty() ? "FOLDER" : shell_words({config.train_path})) +
-              " alone to split that one.");
+      given.refuse(option,
+                   "divides one dataset: give --data-path " +
+                       (config.train_path.empty() ? "FOLDER" : shell_words({config.train_path})) +
+                       " alone to split that one.");
   if (config.has_train_shard && is_split)
     given.refuse("data-path",
-                 "cannot be used with --shard-by none or train: each host would split its own "
-                 "images without knowing the others' duplicates and groups. Give --train-data-path "
-                 "and --valid-data-path.");
+                 "cannot be used with --shard-by none or train, whose hosts do not know each "
+                 "other's images: give --train-data-path and --valid-data-path.");
   if (config.split.valid_fraction >= 1)
     given.refuse("valid-fraction",
                  "is 1, which leaves nothing to train on: use less than 1, such as 0.2.",
@@ -106,9 +103,8 @@ void check_optimization(Given& given, OptimizationConfig& config) {
       given.refuse(name, std::string("is 1, with which ") + why + ": use a smaller number.",
                    ErrorCode::kLessThanOrEqualTo);
   if (config.sample == Sampling::kBalanced && config.class_weights != ClassWeights::kNone)
-    given.fault("class-weights",
-                "--sample balanced already draws every class equally often, so --class-weights "
-                "would favor small classes twice: use one of the two.");
+    given.refuse("class-weights",
+                 "and --sample balanced both favor small classes: use one of the two.");
   if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1 &&
       config.best_by != BestBy::kMap)
     given.refuse(
@@ -137,8 +133,7 @@ void check_fine_tuning(Given& given, TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.freeze != Freeze::kNone && config.ranks.sync_batch_norm)
     given.refuse("sync-batch-norm",
-                 "has nothing to synchronize, since --freeze also freezes BatchNorm: leave one of "
-                 "the two out.");
+                 "has nothing to synchronize with --freeze: leave one of the two out.");
   if (optimization.folds == 0) return;
   config.data.split.all_train = config.data.split.file.empty();
   if (optimization.folds == 1)
@@ -146,16 +141,14 @@ void check_fine_tuning(Given& given, TrainConfig& config) {
   if (optimization.freeze != Freeze::kBackbone || config.data.augment != Augment::kNone)
     given.refuse(
         "folds",
-        "judges images by the features of a frozen network, but this command trains the network in "
-        "epochs: add --freeze backbone and --augment none, or leave --folds out.");
+        "needs the features of a frozen network: add --freeze backbone and --augment none, or "
+        "leave --folds out.");
   if (config.data.has_train_shard)
     given.refuse("folds",
-                 "divides images that all ranks share, but with --shard-by none or train each host "
-                 "has its own images: use --shard-by rank, or leave --folds out.");
+                 "divides images that all ranks share: use --shard-by rank, or leave --folds out.");
   if (given.has("data-path") && given.has("valid-fraction"))
-    given.fault("valid-fraction",
-                "--folds judges every image of --data-path, so none are set aside: leave "
-                "--valid-fraction out, or --folds.");
+    given.refuse("valid-fraction",
+                 "sets images aside, but --folds judges all: leave one of the two out.");
 }
 
 // ---- --auto ----
@@ -183,9 +176,7 @@ void check_auto(Given& given, const TrainConfig& config) {
     refuse_beside(given, config.data.has_own_images() ? "train-data-path" : "shard-by",
                   "the head is fitted to images that all ranks share");
   if (given.has("model-name") && !given.has("weights"))
-    given.refuse("auto",
-                 "True starts from the features of a pretrained network, but the weights are "
-                 "random: give pretrained ones with --weights, or leave --auto out.");
+    given.refuse("auto", "True needs a pretrained network: give --weights, or leave --auto out.");
 }
 
 // Decides whether --auto is on, as far as the command line can tell if it is not given: the number

@@ -91,21 +91,20 @@ bool is_torchvisions(const KnownNetwork& network) {
 }
 
 const PublishedWeights& torchvisions_weights(const KnownNetwork& network, std::string_view word) {
-  static const PublishedWeights kNone;
-  const auto weights_of = [&](const KnownNetwork& any) -> const PublishedWeights& {
-    return is_torchvisions(any) ? any.published.at(word.ends_with("v2") ? 1 : 0) : kNone;
+  const std::size_t number = word.ends_with("v2") ? 1 : 0;
+  const auto has_them = [&](const KnownNetwork& any) {
+    return is_torchvisions(any) && !any.published.at(number).file.empty();
   };
-  if (const PublishedWeights& weights = weights_of(network); !weights.file.empty()) return weights;
-  const std::string name(network.name);
+  if (has_them(network)) return network.published.at(number);
   std::vector<std::string> others;
   for (const KnownNetwork& other : known_networks())
-    if (!weights_of(other).file.empty()) others.emplace_back(other.name);
-  std::string text = "--weights " + std::string(word) + ": torchvision has no such weights of " +
-                     name + ", but of " + joined(others, ", ");
-  const std::string_view elsewhere = network.published[0].file;
-  if (!is_torchvisions(network) && !elsewhere.empty())
-    text += "; those of " + name + " are --weights " + std::string(elsewhere);
-  throw Error(ErrorCode::kUserError, text + ".");
+    if (has_them(other)) others.emplace_back(other.name);
+  const std::string name(network.name), elsewhere(network.published[0].file);
+  const bool is_elsewhere = !elsewhere.empty() && !is_torchvisions(network);
+  throw Error(ErrorCode::kUserError,
+              "--weights " + std::string(word) + ": torchvision has no such weights of " + name +
+                  ", but of " + joined(others, ", ") +
+                  (is_elsewhere ? "; those of " + name + " are --weights " + elsewhere : "") + ".");
 }
 
 bool NetworkFamily::allows(std::string_view option) const {

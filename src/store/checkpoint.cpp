@@ -66,29 +66,16 @@ Json json_of(const CheckpointFile& file) {
   throw FormatFault("its " + std::string(kManifestFile) + " " + fault);
 }
 
-const Json& member(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end()) refuse_manifest("has no '" + std::string(name) + "'");
-  return *found;
-}
-
 std::uint64_t number_in(const Json& object, const char* name, std::uint64_t most) {
-  const Json& value = member(object, name);
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-    refuse_manifest("has a '" + std::string(name) + "' that is not a whole number in its range");
-  return value.get<std::uint64_t>();
-}
-
-std::string text_in(const Json& object, const char* name) {
-  const Json& value = member(object, name);
-  if (!value.is_string()) refuse_manifest("has a '" + std::string(name) + "' that is not a string");
-  return value.get<std::string>();
+  const Json* value = member_of(object, name);
+  if (value == nullptr || !value->is_number_unsigned() || value->get<std::uint64_t>() > most)
+    refuse_manifest("has no '" + std::string(name) + "' that is a whole number in its range");
+  return value->get<std::uint64_t>();
 }
 
 CheckpointFile file_of(const Json& value) {
-  if (!value.is_object()) refuse_manifest("has a file that is not an object");
-  CheckpointFile file{text_in(value, "name"), number_in(value, "bytes", kMaxCheckpointBytes), 0};
-  const std::string hash = text_in(value, "content_hash");
+  CheckpointFile file{text_at(value, "name"), number_in(value, "bytes", kMaxCheckpointBytes), 0};
+  const std::string& hash = text_at(value, "content_hash");
   file.hash = kiln::number_in<std::uint64_t>(hash, 16).value_or(0);
   if (hex_digits(file.hash) != hash)
     refuse_manifest("has a 'content_hash' that is not 16 hexadecimal digits");
@@ -107,25 +94,20 @@ std::string format_manifest(const CheckpointManifest& manifest) {
   return root.dump(2) + "\n";
 }
 
-CheckpointManifest parse_manifest(std::string_view json) {
-  Json root;
-  try {
-    root = parse_json(json, RepeatedKeys::kRefused);
-  } catch (const JsonFault& fault) {
-    refuse_manifest(fault.what());
-  }
-  if (!root.is_object() || text_in(root, "format") != kFormat)
-    refuse_manifest("does not belong to a checkpoint");
+CheckpointManifest parse_manifest(std::string_view json) try {
+  const Json root = parse_json(json, RepeatedKeys::kRefused);
+  if (text_at(root, "format") != kFormat) refuse_manifest("does not belong to a checkpoint");
   const std::uint64_t version = number_in(root, "version", UINT64_MAX);
   if (version > kVersion)
     throw CannotJudge("it was written by a newer version of kiln (format " +
                       std::to_string(version) + "; this one reads " + std::to_string(kVersion) +
                       ")");
   CheckpointManifest manifest;
-  const Json& files = member(root, "files");
-  if (version == 0 || !files.is_array() || files.size() != kCheckpointFiles.size())
+  const Json* files = member_of(root, "files");
+  if (version == 0 || files == nullptr || !files->is_array() ||
+      files->size() != kCheckpointFiles.size())
     refuse_manifest("does not list the files of a checkpoint");
-  for (const Json& value : files) {
+  for (const Json& value : *files) {
     manifest.files.push_back(file_of(value));
     if (manifest.files.back().name != kCheckpointFiles[manifest.files.size() - 1])
       refuse_manifest("lists a file that does not belong to a checkpoint");
@@ -137,6 +119,8 @@ CheckpointManifest parse_manifest(std::string_view json) {
       refuse_manifest("names an unknown file as the best");
   }
   return manifest;
+} catch (const JsonFault& fault) {
+  refuse_manifest(fault.what());
 }
 
 namespace {

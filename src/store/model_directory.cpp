@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "data/archive/archive.h"
 
 namespace kiln {
 namespace {
@@ -289,27 +290,11 @@ std::vector<std::string> foreign_names(const fs::path& folder) {
 
 }  // namespace
 
-std::optional<std::string> PackedModel::find(std::string_view name, std::uint64_t most) const {
-  const std::string wanted = folder + std::string(name);
-  std::optional<ArchiveMember> found;
-  list_tar(file, [&](std::string_view entry, const ArchiveMember& member) {
-    if (entry == wanted) found = member;
-  });
-  if (!found) return std::nullopt;
-  if (found->size > most)
-    throw ArchiveFault("its " + wanted + " is larger than " + std::to_string(most) + " bytes");
-  std::string bytes = file.bytes_at(found->offset, found->size);
-  if (bytes.size() < found->size) throw ArchiveFault("it was truncated while being read");
-  return bytes;
-}
-
-PackedModel open_packed_model(const fs::path& path) {
-  PackedModel packed{OpenFile(path), ""};
-  if (is_compressed(packed.file)) packed.file = unpacked(path);
-  if (!is_tar(packed.file)) throw ArchiveFault("it is not a tar file");
+// The shallowest folder with a _meta.yaml, such as "" or "model/". Throws ArchiveFault.
+static std::string folder_of_model(const OpenFile& tar) {
   std::optional<std::string> found, other;
   const auto depth = [](const std::string& folder) { return std::ranges::count(folder, '/'); };
-  list_tar(packed.file, [&](std::string_view name, const ArchiveMember&) {
+  list_tar(tar, [&](std::string_view name, const ArchiveMember&) {
     if (name != kMetaFile && !name.ends_with("/" + std::string(kMetaFile))) return;
     std::string folder(name.substr(0, name.size() - kMetaFile.size()));
     if (found && depth(folder) > depth(*found)) return;
@@ -324,8 +309,33 @@ PackedModel open_packed_model(const fs::path& path) {
   if (other)
     throw ArchiveFault("it has several model directories, such as " + quoted_path(*other) +
                        " and " + quoted_path(*found));
-  packed.folder = std::move(*found);
-  return packed;
+  return *found;
+}
+
+static void write_member(const OpenFile& tar, const ArchiveMember& member, const fs::path& target) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  DurableFile out(target);
+  for (std::uint64_t done = 0; done < member.size; done += kPiece)
+    out.write(tar.bytes_at(member.offset + done, std::min(kPiece, member.size - done)));
+  out.commit();
+}
+
+TemporaryFolder unpacked_model(const fs::path& path) try {
+  OpenFile tar(path);
+  if (is_compressed(tar)) tar = unpacked(path);
+  if (!is_tar(tar)) throw ArchiveFault("it is not a tar file");
+  const std::string inside = folder_of_model(tar);
+  TemporaryFolder folder("kiln-model");
+  list_tar(tar, [&](std::string_view name, const ArchiveMember& member) {
+    if (!name.starts_with(inside)) return;
+    const std::string_view own = name.substr(inside.size());
+    if (own.find('/') == own.npos && !is_ignored_name(own))
+      write_member(tar, member, folder.path() / own);
+  });
+  return folder;
+} catch (const std::exception& fault) {  // ArchiveFault, SpoolFault, std::system_error
+  fail(path, std::string("cannot be unpacked: ") + fault.what(),
+       "Give the model.tar.gz of a training job, or the folder with its files.");
 }
 
 OutputFolder prepare_model_output(const fs::path& path) {

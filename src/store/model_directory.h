@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files.h"
 #include "base/output_folder.h"
-#include "data/archive/archive.h"
 #include "record/training_record.h"
 #include "store/model_spec.h"
 #include "store/state_dict_file.h"
@@ -80,19 +80,11 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder);
 // counts only then. Throws Error kInvalidModelDirectory if the model is replaced time after time.
 void read_one_model(const std::filesystem::path& folder, const std::function<void()>& read);
 
-// A tar that holds a model directory, as SageMaker packs what a job leaves in /opt/ml/model.
-struct PackedModel {
-  OpenFile file;  // uncompressed; a compressed tar was unpacked to the folder for temporary files
-  std::string folder;  // of the shallowest _meta.yaml, such as "" or "model/"
-
-  // The contents of a file of the model; empty if there is none. Scans the tar, because a list of
-  // all its names could take much memory. If several entries have the name, the last one counts, as
-  // in tar itself. Throws ArchiveFault, also if the file has more than `most` bytes.
-  std::optional<std::string> find(std::string_view name, std::uint64_t most) const;
-};
-// Throws ArchiveFault, also if there is no model directory, or several that may be meant;
-// SpoolFault; std::system_error.
-PackedModel open_packed_model(const std::filesystem::path& path);
+// The files of a model directory in a tar, compressed or not, as SageMaker packs what a job leaves
+// in /opt/ml/model: of the shallowest folder with a _meta.yaml. Of several entries of one name the
+// last one counts, as in tar itself. Throws Error kInvalidModelDirectory, also if there is no model
+// directory, or several that may be meant.
+TemporaryFolder unpacked_model(const std::filesystem::path& path);
 
 // Checks and locks the output folder before work starts. Throws Error kFailedToWriteOutputs if it
 // cannot be created or written (a probe file is written and removed), if another run has locked it,

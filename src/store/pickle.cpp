@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/text.h"
+
 namespace kiln {
 namespace {
 
@@ -20,32 +22,6 @@ constexpr std::string_view kRebuildTensor = "torch._utils _rebuild_tensor_v2";
 constexpr std::string_view kOldRebuildTensor = "torch._utils _rebuild_tensor";
 constexpr std::string_view kRebuildParameter = "torch._utils _rebuild_parameter";
 constexpr std::string_view kRebuildOwnParameter = "torch._utils _rebuild_parameter_with_state";
-
-struct OpcodeName {
-  unsigned char opcode;
-  std::string_view name;
-};
-
-// Opcodes outside the supported subset.
-constexpr std::array kOpcodeNames{
-    OpcodeName{'2', "DUP"},          OpcodeName{'F', "FLOAT"},
-    OpcodeName{'I', "INT"},          OpcodeName{'L', "LONG"},
-    OpcodeName{'P', "PERSID"},       OpcodeName{'S', "STRING"},
-    OpcodeName{'V', "UNICODE"},      OpcodeName{'d', "DICT"},
-    OpcodeName{'g', "GET"},          OpcodeName{'i', "INST"},
-    OpcodeName{'l', "LIST"},         OpcodeName{'o', "OBJ"},
-    OpcodeName{'p', "PUT"},          OpcodeName{0x82, "EXT1"},
-    OpcodeName{0x83, "EXT2"},        OpcodeName{0x84, "EXT4"},
-    OpcodeName{0x97, "NEXT_BUFFER"}, OpcodeName{0x98, "READONLY_BUFFER"},
-};
-
-// "REDUCE", or "0x3f" for an unknown opcode.
-std::string opcode_name(unsigned char opcode) {
-  for (const OpcodeName& known : kOpcodeNames)
-    if (known.opcode == opcode) return std::string(known.name);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  return std::string("0x") + kDigits[opcode >> 4] + kDigits[opcode & 15];
-}
 
 // The type of torch's storage class `name`; null if it is not a known one.
 const DTypeFacts* find_storage_class(std::string_view name) {
@@ -68,7 +44,7 @@ class PickleMachine {
         throw FormatFault("its pickle does not begin with PROTO");
       if (opcode == '.') break;
       if (kSteps[opcode] == nullptr)
-        throw FormatFault("its pickle has opcode " + opcode_name(opcode) + " at offset " +
+        throw FormatFault(formatted("its pickle has opcode 0x%02x at offset ", opcode) +
                           std::to_string(position) + ", which no state dict needs");
       kSteps[opcode](*this);
     }

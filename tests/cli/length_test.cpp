@@ -40,9 +40,9 @@ TEST(TimeLimit, AllowsMoreEpochsThanTheDefault) {
 
 TEST(TimeLimit, RefusesWhatIsNoTime) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "30min"},         {"soon", "30min"},      {"3epochs", "s, min and h"},
-      {"-1s", "30min"},      {"5", "5min"},          {"0.5h", "whole"},
-      {"0s", "at least 1s"}, {"00h", "at least 1s"}, {"1h,30min", "30min"},
+      {"", "30min"},        {"soon", "30min"},     {"3epochs", "s, min or h"},
+      {"-1s", "30min"},     {"5", "a unit"},       {"0.5h", "whole"},
+      {"0s", "at least 1"}, {"00h", "at least 1"}, {"1h,30min", "30min"},
   };
   for (const auto& [text, advice] : cases) {
     ErrorCode code{};

@@ -59,8 +59,11 @@ class CocoReader {
     parse_json_lists(coco_.text, [&](const std::string& name, const json& entry) {
       if (name != list) return;
       ++position_;
-      if (!entry.is_object()) fail("is not an object");
-      visit(entry);
+      try {
+        visit(entry);
+      } catch (const JsonFault& fault) {
+        fail(fault.what());
+      }
     });
   }
 
@@ -68,21 +71,6 @@ class CocoReader {
   [[noreturn]] void fail(const std::string& what) const {
     context_.fail(coco_.name + ", " + list_ + " entry " + std::to_string(position_) + ": " + what +
                   ". Fix the file.");
-  }
-
-  std::int64_t integer(const json& entry, const char* key) const {
-    const json* found = member_of(entry, key);
-    const bool fits = found != nullptr && found->is_number_integer() &&
-                      !(found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX);
-    if (!fits) fail(std::string("\"") + key + "\" is not an integer");
-    return found->get<std::int64_t>();
-  }
-
-  const std::string& text(const json& entry, const char* key) const {
-    const json* found = member_of(entry, key);
-    if (found == nullptr || !found->is_string())
-      fail(std::string("\"") + key + "\" is not a string");
-    return found->get_ref<const std::string&>();
   }
 
   static std::optional<ImageSize> size_of(const json& image) {
@@ -97,9 +85,9 @@ class CocoReader {
   }
 
   void read_image(const json& image) {
-    const std::int64_t id = integer(image, "id");
+    const std::int64_t id = integer_at(image, "id");
     const std::string name =
-        meant_name(text(image, "file_name"), [&](auto& one) { return files_.holds(one); });
+        meant_name(text_at(image, "file_name"), [&](auto& one) { return files_.holds(one); });
     const Sample item{.file_name = name, .id = id, .size = size_of(image)};
     if (const std::string fault = fault_of_relative_path(name); !fault.empty()) fail(fault);
     const auto [earlier, is_new] = items_by_name_.emplace(normal_name(name), set_.samples.size());
@@ -114,8 +102,8 @@ class CocoReader {
   void read_categories() {
     std::set<std::string> names;
     for_each("categories", [&](const json& category) {
-      const std::int64_t id = integer(category, "id");
-      const std::string& name = text(category, "name");
+      const std::int64_t id = integer_at(category, "id");
+      const std::string& name = text_at(category, "name");
       if (id < 0 || id >= std::int64_t{kMaxClasses}) fail("its id is not between 0 and 99999");
       if (name.empty() || !is_clean(name)) fail("its name is empty, or has control characters");
       if (!names.insert(name).second || !names_by_id_.emplace(id, name).second)
@@ -130,26 +118,20 @@ class CocoReader {
   }
 
   void check_task(const json& annotation) {
-    static constexpr std::pair<const char*, const char*> kOtherTasks[] = {
-        {"keypoints", "keypoints"},
-        {"segments_info", "panoptic segmentation"},
-        {"caption", "captions"},
-        {"segmentation", "segmentation"},
-        {"bbox", "object detection"}};
-    for (const auto& [key, task] : kOtherTasks) {
+    for (const char* key : {"keypoints", "segments_info", "caption", "segmentation", "bbox"}) {
       if (!annotation.contains(key)) continue;
       // What is somewhere in an image is in it.
       if (takes_regions_ && annotation.contains("category_id")) continue;
-      context_.fail(coco_.name + " contains annotations for " + task + " (\"" + key +
-                    "\"), which cannot be used to train a classifier. Give a COCO file for "
-                    "classification, with an image_id and a category_id per annotation.");
+      context_.fail(coco_.name + " contains annotations for another task (\"" + key +
+                    "\"). Give a COCO file for classification, with an image_id and a category_id "
+                    "per annotation.");
     }
   }
 
   void read_annotation(const json& annotation) {
     check_task(annotation);
-    const std::int64_t image_id = integer(annotation, "image_id");
-    const std::int64_t category = integer(annotation, "category_id");
+    const std::int64_t image_id = integer_at(annotation, "image_id");
+    const std::int64_t category = integer_at(annotation, "category_id");
     const auto item = items_by_id_.find(image_id);
     if (item == items_by_id_.end()) fail("no image has the id " + std::to_string(image_id));
     if (!names_by_id_.contains(category))

@@ -314,7 +314,6 @@ void read_source(const DatasetContext& context, Dataset& set) {
 void fail_archive(const DatasetContext& context, const std::string& archive, const char* kind) {
   const std::string shown =
       std::string("the ") + kind + " '" + path_of_archive(context, archive).string() + "' ";
-  std::string unusable;
   try {
     throw;
   } catch (const SpoolFault& fault) {
@@ -326,16 +325,9 @@ void fail_archive(const DatasetContext& context, const std::string& archive, con
   } catch (const std::system_error& fault) {
     context.fail(shown + "cannot be read: " + fault.code().message() +
                  ". Check the file and its permissions.");
-  } catch (const ArchiveFault& fault) {
-    unusable = fault.what();
-  } catch (const LabelFault& fault) {
-    unusable = fault.what();
-  } catch (const ImageFault& fault) {
-    unusable = fault.what();
-  } catch (const RecordFault& fault) {
-    unusable = fault.what();
+  } catch (const std::runtime_error& fault) {  // ArchiveFault, LabelFault, ImageFault, RecordFault
+    context.fail(shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.");
   }
-  context.fail(shown + "cannot be used: " + unusable + ". Create it again, or remove it.");
 }
 
 ListedFiles::ListedFiles(const Listing& listing, std::string_view base)

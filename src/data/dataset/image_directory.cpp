@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/listing.h"
@@ -38,27 +39,12 @@ constexpr std::size_t kMaxLineBytes = 1 << 20;
   context.fail(file + place + ": " + found.what() + kRewrite);
 }
 
-const std::string& text_of(const json& value, const std::string& what) {
-  if (!value.is_string()) fault(what + " is " + json_kind(value) + " instead of a string");
-  return value.get_ref<const std::string&>();
-}
-
-std::int64_t integer_of(const json& value, const std::string& what) {
-  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
-  if (!value.is_number_integer() || too_large)
-    fault(what + " is " + (value.is_number() ? value.dump() : json_kind(value)) +
-          " instead of an integer");
-  return value.get<std::int64_t>();
-}
-
 void read_categories(const json& categories, ListSchema& schema) {
   if (!categories.is_array() || categories.empty())
     fault("\"categories\" of the label column is not a list of classes");
   for (const json& category : categories) {
-    if (!category.is_object() || !member_of(category, "id") || !member_of(category, "name"))
-      fault("a category is not an object with \"id\" and \"name\"");
-    const std::int64_t id = integer_of(category["id"], "the id of a category");
-    const std::string& name = text_of(category["name"], "the name of a category");
+    const std::int64_t id = integer_at(category, "id");
+    const std::string& name = text_at(category, "name");
     if (id < 0 || id >= std::int64_t{kMaxClasses})
       fault("category id " + std::to_string(id) + " is not between 0 and 99999");
     if (name.empty()) fault("category " + std::to_string(id) + " has an empty name");
@@ -71,19 +57,17 @@ void read_categories(const json& categories, ListSchema& schema) {
 }
 
 void read_column(const json& column, ListSchema& schema, bool& has_image) {
-  if (!column.is_object() || !member_of(column, "name")) fault("a column has no \"name\"");
-  const std::string& name = text_of(column["name"], "the name of a column");
+  const std::string& name = text_at(column, "name");
   const json* properties = member_of(column, "properties");
   if (properties == nullptr) return;
   if (!properties->is_object()) fault("\"properties\" of column '" + name + "' is not an object");
-  if (const json* reference = member_of(*properties, "image_ref")) {
+  if (member_of(*properties, "image_ref") != nullptr) {
     if (has_image) fault("two columns hold images (\"image_ref\")");
-    schema.image_key = text_of(*reference, "\"image_ref\"");
+    schema.image_key = text_at(*properties, "image_ref");
     has_image = true;
   }
-  const json* annotation = member_of(*properties, "annotation_type");
-  if (annotation == nullptr) return;
-  const std::string& type = text_of(*annotation, "\"annotation_type\"");
+  if (member_of(*properties, "annotation_type") == nullptr) return;
+  const std::string& type = text_at(*properties, "annotation_type");
   if (type != "COCO_classification")
     fault("its labels are of type '" + type.substr(0, 80) +
           "', but only COCO_classification (one class per image) is supported");
@@ -137,29 +121,23 @@ class LineReader {
     if (info == nullptr) fault("has no \"" + schema_.image_key + "\"");
     if (!info->is_object())
       fault("\"" + schema_.image_key + "\" is " + json_kind(*info) + " instead of an object");
-    const json* path = member_of(*info, "file_name");
-    if (path == nullptr) fault("has no \"file_name\"");
-    item.file_name = text_of(*path, "\"file_name\"");
+    item.file_name = text_at(*info, "file_name");
     if (const std::string clause = fault_of_relative_path(item.file_name); !clause.empty())
       fault(clause);
-    const json* width = member_of(*info, "width");
-    const json* height = member_of(*info, "height");
-    if (width == nullptr || height == nullptr) return;
-    item.size =
-        ImageSize{.height = side(*height, "\"height\""), .width = side(*width, "\"width\"")};
+    if (member_of(*info, "width") == nullptr || member_of(*info, "height") == nullptr) return;
+    item.size = ImageSize{.height = side(*info, "height"), .width = side(*info, "width")};
   }
 
-  static int side(const json& value, const std::string& what) {
-    const std::int64_t pixels = integer_of(value, what);
+  static int side(const json& info, const std::string& key) {
+    const std::int64_t pixels = integer_at(info, key);
     if (pixels < 1 || pixels > INT32_MAX)
-      fault(what + " " + std::to_string(pixels) + " is not a valid image size");
+      fault("\"" + key + "\" " + std::to_string(pixels) + " is not a valid image size");
     return static_cast<int>(pixels);
   }
 
   void read_label(const json& row, Sample& item) const {
-    const json* label = schema_.label_key.empty() ? nullptr : member_of(row, schema_.label_key);
-    if (label == nullptr) return;
-    const std::string& name = text_of(*label, "\"" + schema_.label_key + "\"");
+    if (schema_.label_key.empty() || member_of(row, schema_.label_key) == nullptr) return;
+    const std::string& name = text_at(row, schema_.label_key);
     if (name.empty()) return;
     const auto found = schema_.ids.find(name);
     if (found == schema_.ids.end())
@@ -168,9 +146,8 @@ class LineReader {
   }
 
   std::int64_t read_id(const json& row, int line) {
-    const json* value = member_of(row, "id");
-    if (value == nullptr) return static_cast<std::int64_t>(images_.samples.size());
-    const std::int64_t id = integer_of(*value, "\"id\"");
+    if (member_of(row, "id") == nullptr) return static_cast<std::int64_t>(images_.samples.size());
+    const std::int64_t id = integer_at(row, "id");
     const auto [place, is_new] = lines_by_id_.emplace(id, line);
     if (is_new) return id;
     fault("the id " + std::to_string(id) + " already appears in line " +
@@ -222,12 +199,8 @@ constexpr std::array kMetaKeys = {"type", "image_list", "schema", "samples"};
 Entries entries_of_json(const std::string& text) {
   const nlohmann::json document = parse_json(text, RepeatedKeys::kRefused);
   Entries entries;
-  for (const char* key : kMetaKeys) {
-    const auto found = document.find(key);
-    if (found == document.end()) continue;
-    if (!found->is_string()) throw JsonFault(1, std::string(key) + " is " + json_kind(*found));
-    entries.emplace(key, found->get<std::string>());
-  }
+  for (const char* key : kMetaKeys)
+    if (document.contains(key)) entries.emplace(key, text_at(document, key));
   return entries;
 }
 
@@ -498,12 +471,11 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
   }
   std::vector<std::string> named;
   for (const auto& [i, fault] : faults)
-    if (named.size() <= kMostNamed)  // one more than are shown
-      named.push_back("'" + std::string(set.samples.file_name(i)) + "' " + fault +
-                      (lines.empty() ? "" : " (line " + std::to_string(lines[i]) + ")"));
+    named.push_back("'" + std::string(set.samples.file_name(i)) + "' " + fault +
+                    (lines.empty() ? "" : " (line " + std::to_string(lines[i]) + ")"));
   context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, but " +
                std::to_string(faults.size()) +
-               " of them cannot be used: " + few_of(std::move(named)) +
+               " of them cannot be used: " + few_of(std::move(named), kMostNamed) +
                ". Restore the files, or remove their lines from the list.");
 }
 

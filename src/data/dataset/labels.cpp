@@ -64,6 +64,14 @@ struct Looks {
   const RawLabel* given = nullptr;  // a number that is the name of a class, or has such a name
 };
 
+std::string text_of_lacking(const std::vector<std::string>& lacking,
+                            const std::vector<std::string>& known, const std::string& where,
+                            const std::string& remedy) {
+  return plural(std::ssize(lacking), "class is", "classes are") + " not in " + where + ": " +
+         quoted_among(lacking, known, kMostNamed) + ". " + remedy + " It has " +
+         quoted_names(known, kMostNamed) + ".";
+}
+
 // A label of a part.
 struct PartLabel {
   const FoundLabels* part = nullptr;
@@ -212,11 +220,8 @@ class Classes {
       if (!(part.are_lines && is_class_number(label.text)) && lines.of(label) < 0)
         lacking.push_back(label.text.empty() ? label.name : label.text);
     if (lacking.empty()) return;
-    refuse(part, std::to_string(lacking.size()) +
-                     (lacking.size() == 1 ? " class is" : " classes are") + " not in " +
-                     part.named_by + ": " + quoted_among(lacking, part.names, kMostNamed) +
-                     ". Add a line for each, or remove the images. It has " +
-                     quoted_names(part.names, kMostNamed) + ".");
+    refuse(part, text_of_lacking(lacking, part.names, part.named_by,
+                                 "Add a line for each, or remove the images."));
   }
 
   std::string name_of(const FoundLabels& part, const Lines& lines, const RawLabel& label) const {
@@ -291,10 +296,8 @@ class Classes {
     if (has_own_numbers || count == 0 || meaning_.classes.back() == std::to_string(count - 1))
       return;
     meaning_.note = "the labels are numbers without names, " + meaning_.classes.front() + " to " +
-                    meaning_.classes.back() + ", of which " + std::to_string(count) +
-                    (count == 1 ? " is" : " are") +
-                    " used: these are the classes. Give --classes FILE for names, and for classes "
-                    "without images";
+                    meaning_.classes.back() + ", and the classes are the " + std::to_string(count) +
+                    " of them that are used: give --classes FILE for names and for others";
   }
 
   // A line too many, such as a header, moves all names behind it: the last ones have no image then.
@@ -411,12 +414,6 @@ void apply(const LabelMeaning& meaning, std::size_t part, std::optional<int> fir
 
 }  // namespace
 
-std::string few_of(std::vector<std::string> names) {
-  const char* const rest = names.size() > kMostNamed ? ", …" : "";
-  names.resize(std::min(names.size(), kMostNamed));
-  return joined(names, ", ") + rest;
-}
-
 FoundLabels found_labels(const Dataset& set) {
   FoundLabels found = set.found;
   found.where = set.name + " '" + set.root.string() + "'";
@@ -473,27 +470,17 @@ void decide_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> val
 
 void map_classes(const Dataset& train, Dataset& valid) {
   const Lines train_ids(train.classes);
+  const std::vector<long long> counts = counts_by_class(valid, valid.classes.size());
   std::vector<int> new_ids;
-  for (const std::string& name : valid.classes) new_ids.push_back(train_ids.of(name));
   std::vector<std::string> lacking;
-  std::vector<bool> is_named(valid.classes.size(), false);
-  const auto require_known = [&](int id) {
-    if (new_ids[id] >= 0 || is_named[id]) return;
-    is_named[id] = true;
-    const std::string& name = valid.classes[id];
-    if (lacking.size() >= kMostNamed) return lacking.push_back(name);  // counted, and not shown
-    lacking.push_back(quoted_among(name, train.classes));
-    if (lacking.back() != "'" + printable(name) + "'") return;
-    if (const std::string near = closest(name, train.classes); !near.empty())
-      lacking.back() += " (similar: '" + near + "')";
-  };
-  for (const Sample& item : valid.samples) valid.for_each_class(item.label, require_known);
+  for (std::size_t id = 0; id < counts.size(); ++id) {
+    new_ids.push_back(train_ids.of(valid.classes[id]));
+    if (counts[id] > 0 && new_ids[id] < 0) lacking.push_back(valid.classes[id]);
+  }
   if (!lacking.empty())
-    valid.fail(std::to_string(lacking.size()) +
-               (lacking.size() == 1 ? " class is" : " classes are") +
-               " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
-               ". Add them to the training data, or remove them here. It has " +
-               quoted_names(train.classes, kMostNamed) + ".");
+    valid.fail(text_of_lacking(lacking, train.classes,
+                               "the training dataset '" + train.root.string() + "'",
+                               "Add them to the training data, or remove them here."));
   renumber(new_ids, valid);
   valid.classes = train.classes;
   valid.found = {};

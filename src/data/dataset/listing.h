@@ -156,7 +156,6 @@ class LeftOut {
     kDeepImage,
     kRootImage,
     kRootData,
-    kRootLabels,
     kListInside,
     kBesidePhotograph,
     kRepeatedName,
@@ -177,9 +176,9 @@ class LeftOut {
   void forget(Reason why);
   FewNames of(Reason why) const;
 
-  // A sentence without a full stop for each of the reasons from `first` to `last`: "2 links are
-  // broken …: 'a', 'b'", "3 files are HEIC photos, which Kiln does not read; convert them with
-  // `heif-convert`: 'a.HEIC', …".
+  // A clause for each of the reasons from `first` to `last`: "broken or circular links, skipped: 2
+  // ('a', 'b')", "HEIC photos, which Kiln does not read (convert with `heif-convert`): 3 ('a.HEIC',
+  // …)".
   std::vector<std::string> notes(Reason first = Reason::kLoop, Reason last = Reason::kOther) const;
   // Why there are no images: "no images", or the notes of photos and videos that are there instead.
   std::string instead_of_images() const;
@@ -294,8 +293,6 @@ void decide_labels(const DatasetContext& context, Dataset& set);
 void read_given_names(const DatasetContext& context, FoundLabels& found);
 // Where a dataset has one class for each image: as --task says.
 void require_task(const RecordOptions& records, Dataset& set);
-// "a, b, …": the first ten.
-std::string few_of(std::vector<std::string> names);
 
 // ---- listings ----
 

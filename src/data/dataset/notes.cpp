@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "data/dataset/listing.h"
 
@@ -18,48 +19,29 @@ constexpr const char* kUnusedName = "Others";  // the designer's, of ids without
 
 using Reason = LeftOut::Reason;
 
-struct Row {
-  const char *one, *many;
+// In the order of Reason; the text of kUnread is that of its kind.
+constexpr std::array<const char*, static_cast<std::size_t>(Reason::kOther) + 1> kTexts = {
+    "links to a folder above them, skipped",
+    "broken or circular links, skipped",
+    "links out of the archive, skipped",
+    "links to folders that are already included, skipped",
+    "folders without images, which are not classes",
+    "folders inside class folders, skipped",
+    "images in folders inside class folders, skipped",
+    "images next to the class folders, skipped",
+    "lists, archives and record files next to the class folders, not read (a list is, if it is "
+    "given as the data or as --labels)",
+    "lists in the archive, not read (if one has the labels, unpack the archive and give it)",
+    "images that belong to the sample of another image, skipped",
+    "files that are there twice with the same content, used once",
+    "label files that belong to no image",
+    "records with several labels, of which only the first is used",
+    "images that are not in the list, skipped",
+    "images whose names begin with a dot, skipped",
+    "pipes, sockets and devices, skipped",
+    "",
+    "files without an image extension, skipped",
 };
-
-// In the order of Reason; the texts of kUnread are those of its kinds.
-constexpr std::array<Row, static_cast<std::size_t>(Reason::kOther) + 1> kRows = {{
-    {"link points to a folder above it and is skipped",
-     "links point to a folder above them and are skipped"},
-    {"link is broken or circular and is skipped", "links are broken or circular and are skipped"},
-    {"link leads out of the archive and is skipped",
-     "links lead out of the archive and are skipped"},
-    {"link points to a folder that is already included and is skipped",
-     "links point to folders that are already included and are skipped"},
-    {"folder without images is not a class", "folders without images are not classes"},
-    {"folder inside a class folder is skipped", "folders inside class folders are skipped"},
-    {"image in a folder inside a class folder is skipped",
-     "images in folders inside class folders are skipped"},
-    {"image next to the class folders is skipped", "images next to the class folders are skipped"},
-    {"list, archive or record file next to the class folders is not read",
-     "lists, archives and record files next to the class folders are not read"},
-    {"list next to the class folders names their images, which nevertheless have the names of the "
-     "folders as classes, unless the list is given as the data or as --labels",
-     "lists next to the class folders name their images, which nevertheless have the names of the "
-     "folders as classes, unless a list is given as the data or as --labels"},
-    {"list in the archive is not read: if it has the labels, unpack the archive and give the list",
-     "lists in the archive are not read: if one has the labels, unpack the archive and give it"},
-    {"image belongs to the sample of another image and is skipped",
-     "images belong to the sample of another image and are skipped"},
-    {"file is there twice with the same content, and is used once",
-     "files are there twice with the same content, and are used once"},
-    {"label file belongs to no image", "label files belong to no image"},
-    {"record has several labels, of which only the first is used",
-     "records have several labels, of which only the first is used"},
-    {"image is not in the list and is skipped", "images are not in the list and are skipped"},
-    {"image is skipped because the name begins with a dot",
-     "images are skipped because the name begins with a dot"},
-    {"entry is a pipe, socket or device and is skipped",
-     "entries are pipes, sockets or devices and are skipped"},
-    {},
-    {"file does not have an image extension and is skipped",
-     "files do not have an image extension and are skipped"},
-}};
 
 // Whether the names are consecutive numbers, or dates.
 bool are_consecutive(const std::vector<std::string>& names) {
@@ -121,15 +103,12 @@ std::vector<std::string> LeftOut::notes(Reason first, Reason last) const {
   for (const auto& [group, names] : groups_) {
     const auto& [why, kind] = group;
     if (why < first || why > last) continue;
-    const bool is_one = names.count() == 1;
-    const Row& row = kRows[static_cast<std::size_t>(why)];
     const std::string text = kind == nullptr
-                                 ? std::string(is_one ? row.one : row.many)
-                                 : (is_one ? "file is " + std::string(kind->one)
-                                           : "files are " + std::string(kind->many)) +
-                                       ", which Kiln does not read; " + advice_on(*kind, is_one);
-    notes.push_back(grouped(static_cast<long long>(names.count())) + " " + text + ": " +
-                    names.quoted());
+                                 ? kTexts[static_cast<std::size_t>(why)]
+                                 : std::string(kind->many) + ", which Kiln does not read (" +
+                                       std::string(kind->advice) + ")";
+    notes.push_back(text + ": " + grouped(static_cast<long long>(names.count())) + " (" +
+                    names.quoted() + ")");
   }
   return notes;
 }
@@ -294,19 +273,10 @@ std::string depth_advice(const Dataset& set) {
     if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))
       return "It holds two datasets: give --train-data-path '" + (set.root / "train").string() +
              "' and --valid-data-path '" + (set.root / valid).string() + "'.";
-  const fs::path first = folder_of(*image);
-  const auto is_namesake = [&](const Sample& one) {
-    return folder_of(one).filename() == first.filename();
-  };
-  const auto is_elsewhere = [&](const Sample& one) { return folder_of(one) != first; };
-  if (first.has_parent_path() && std::all_of(samples.begin(), samples.end(), is_namesake) &&
-      std::any_of(samples.begin(), samples.end(), is_elsewhere))
-    return "Its images are all in folders named '" + first.filename().string() +
-           "': move them up by one folder, so that the folder of each image is its class, or "
-           "give a list with their labels.";
   return "Its images are more than one folder deep: give the folder that contains the class "
          "folders, such as '" +
-         (set.root / first.parent_path()).string() + "'.";
+         (set.root / folder_of(*image).parent_path()).string() +
+         "', or move the images up, so that the folder of each is its class.";
 }
 
 // ---- classes ----
@@ -321,36 +291,31 @@ std::string note_of_missing_values(const Dataset& set) {
     if (counts[id] > 0 && is_missing_value(set.classes[id]))
       found.push_back("'" + set.classes[id] + "' (" + plural(counts[id], "image", "images") + ")");
   if (found.empty()) return {};
-  return "classes are named as programs write a missing value: " + few_of(std::move(found)) +
+  return "classes are named as programs write a missing value: " +
+         few_of(std::move(found), kMostNamed) +
          ". Leave these images out, or their labels empty, if they have no class, or name the "
          "classes with --classes FILE";
 }
 
 std::string name_unused_ids(std::vector<std::string>& classes, const std::string& file) {
   const std::set<std::string> taken(classes.begin(), classes.end());
-  std::vector<std::string> ranges;
+  std::vector<std::string> unused;
   std::string first;
-  std::size_t count = 0, begin = 0;
   for (std::size_t id = 0; id < classes.size(); ++id) {
-    if (!classes[id].empty()) {
-      begin = id + 1;
-      continue;
-    }
-    classes[id] = kUnusedName;
-    if (taken.contains(kUnusedName)) classes[id] += " (id " + std::to_string(id) + ")";
-    while (taken.contains(classes[id])) classes[id] += "_";
-    if (count++ == 0) first = classes[id];
-    if (id == begin)
-      ranges.push_back(std::to_string(id));
-    else
-      ranges.back() = std::to_string(begin) + " to " + std::to_string(id);
+    std::string& name = classes[id];
+    if (!name.empty()) continue;
+    name = kUnusedName;
+    if (taken.contains(name)) name += " (id " + std::to_string(id) + ")";
+    while (taken.contains(name)) name += "_";
+    if (unused.empty()) first = name;
+    unused.push_back(std::to_string(id));
   }
-  if (count == 0) return {};
-  return file + " has no category with id " + few_of(std::move(ranges)) + ": " +
-         std::to_string(count) + " of the " + std::to_string(classes.size()) +
-         " classes have no images and are named '" + first +
-         (count > 1 && first != kUnusedName ? "' and so on" : "'") +
-         ". Number the categories from 0 without gaps to be rid of them";
+  if (unused.empty()) return {};
+  const std::string count = std::to_string(unused.size());
+  return file + " has no category with id " + few_of(std::move(unused), kMostNamed) + ": " + count +
+         " of the " + std::to_string(classes.size()) +
+         " classes have no images and are named as '" + first +
+         "'. Number the categories from 0 without gaps to be rid of them";
 }
 
 std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,

@@ -51,39 +51,39 @@ struct Row {
 
 // The first row that matches is used.
 constexpr Row kRows[] = {
-    {{"a HEIC photo", "HEIC photos", "convert", "with `heif-convert`, or set the camera to JPEG"},
+    {{"a HEIC photo", "HEIC photos", "convert with `heif-convert`, or set the camera to JPEG"},
      " heic heif hif heics ",
      {},
      nullptr,
      {"heic"sv, "heix"sv, "heim"sv, "heis"sv, "hevc"sv, "hevx"sv, "mif1"sv, "msf1"sv},
      {"avif"sv, "avis"sv}},
-    {{"an AVIF image", "AVIF images", "convert", "with `avifdec`"},
+    {{"an AVIF image", "AVIF images", "convert with `avifdec`"},
      " avif avifs ",
      {},
      nullptr,
      {"avif"sv, "avis"sv}},
-    {{"a GIF image", "GIF images", "convert", "to PNG, for example with `magick`"},
+    {{"a GIF image", "GIF images", "convert to PNG, for example with `magick`"},
      " gif ",
      {"GIF8"sv}},
-    {{"a camera's RAW file", "RAW files of a camera", "develop",
-      "to JPEG, for example with `darktable-cli`"},
+    {{"a camera's RAW file", "RAW files of a camera",
+      "develop to JPEG, for example with `darktable-cli`"},
      " cr2 cr3 crw nef nrw arw srf sr2 dng raf orf rw2 pef srw x3f raw 3fr iiq kdc dcr mrw erf ",
      {"FUJIFILMCCD-RAW"sv},
      nullptr,
      {"crx "sv}},
-    {{"a JPEG XL image", "JPEG XL images", "convert", "with `djxl`"},
+    {{"a JPEG XL image", "JPEG XL images", "convert with `djxl`"},
      " jxl ",
      {"\xff\x0a"sv, "\0\0\0\x0cJXL "sv}},
-    {{"a JPEG 2000 image", "JPEG 2000 images", "convert", "to PNG, for example with `magick`"},
+    {{"a JPEG 2000 image", "JPEG 2000 images", "convert to PNG, for example with `magick`"},
      " jp2 j2k jpf jpx ",
      {"\0\0\0\x0cjP  "sv, "\xff\x4f\xff\x51"sv}},
-    {{"a Photoshop file", "Photoshop files", "export", "as PNG"}, " psd psb ", {"8BPS"sv}},
-    {{"an SVG drawing", "SVG drawings", "convert", "with `rsvg-convert`"},
+    {{"a Photoshop file", "Photoshop files", "export as PNG"}, " psd psb ", {"8BPS"sv}},
+    {{"an SVG drawing", "SVG drawings", "convert with `rsvg-convert`"},
      " svg svgz ",
      {"<svg"sv},
      is_svg},
-    {{"a PDF", "PDF files", "convert", "with `pdftoppm -png`"}, " pdf ", {"%PDF"sv}},
-    {{"a video", "videos", "take images from", "with `ffmpeg`"},
+    {{"a PDF", "PDF files", "convert with `pdftoppm -png`"}, " pdf ", {"%PDF"sv}},
+    {{"a video", "videos", "take images from it with `ffmpeg`"},
      " mp4 m4v mov avi mkv webm wmv mpg mpeg 3gp mts m2ts flv ",
      {"\x1a\x45\xdf\xa3"sv, "\0\0\1\xba"sv},
      is_video},
@@ -133,15 +133,11 @@ const UnreadKind* unread_kind_of_bytes(std::string_view bytes) {
   return row == std::end(kRows) ? nullptr : &row->kind;
 }
 
-std::string advice_on(const UnreadKind& kind, bool is_one) {
-  return std::string(kind.verb) + (is_one ? " it " : " them ") + std::string(kind.how);
-}
-
 std::string fault_of_unread(std::string_view bytes) {
   if (bytes.empty()) return "not an image: the file is empty";
   if (const UnreadKind* kind = unread_kind_of_bytes(bytes))
-    return std::string(kind->one) + ", which Kiln does not read (" +
-           advice_on(*kind, /*is_one=*/true) + ")";
+    return std::string(kind->one) + ", which Kiln does not read (" + std::string(kind->advice) +
+           ")";
   const std::string_view other = other_kind(bytes.substr(0, kEnough));
   return other.empty() ? "not an image of a known format"
                        : "not an image: it is " + std::string(other);

@@ -9,11 +9,8 @@ namespace kiln {
 
 struct UnreadKind {
   std::string_view one, many;  // "a HEIC photo", "HEIC photos"
-  std::string_view verb, how;  // what to do: "convert", then "with `heif-convert`"
+  std::string_view advice;     // what to do: "convert with `heif-convert`"
 };
-
-// "convert them with `heif-convert`", for one file "convert it with `heif-convert`".
-std::string advice_on(const UnreadKind& kind, bool is_one);
 
 // By the extension, case-insensitive: photos and videos in formats that Kiln does not read. nullptr
 // for any other file.

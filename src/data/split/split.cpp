@@ -303,8 +303,7 @@ std::string why_not_by_class(const std::vector<ClassCounts>& classes,
       return "class '" + of_class.name + "' has only " + plural(of_class.count, "image", "images");
   const long long smallest = *std::ranges::min_element(sizes);
   if (smallest < static_cast<long long>(classes.size()))
-    return "the smallest part has " + std::to_string(smallest) +
-           (smallest == 1 ? " image" : " images") + ", fewer than the " +
+    return "the smallest part has " + plural(smallest, "image", "images") + ", fewer than the " +
            std::to_string(classes.size()) + " classes";
   return "";
 }
@@ -407,16 +406,11 @@ void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32
                        const PartsRequest& request) {
   const std::size_t num_groups = std::size_t{*std::ranges::max_element(groups)} + 1;
   if (num_groups >= request.names.size()) return;
-  const std::string reason = request.group_by.empty()
-                                 ? "they are duplicates of each other"
-                                 : "--group-by '" + request.group_by + "' puts them together";
   split.set.fail(
-      "its " + std::to_string(groups.size()) + " images form " + std::to_string(num_groups) +
-      (num_groups == 1 ? " group" : " groups") + " (" + reason + "), too few for " +
-      std::to_string(request.names.size()) + " parts. Add images" +
-      (request.group_by.empty() ? "."
-                                : ", or give a regular expression whose first capture group "
-                                  "distinguishes them, such as '(patient[0-9]+)_'."));
+      "its " + plural(std::ssize(groups), "image", "images") + " form " +
+      plural(static_cast<long long>(num_groups), "group", "groups") +
+      (request.group_by.empty() ? " of duplicates" : ", by --group-by '" + request.group_by + "'") +
+      ", too few for " + std::to_string(request.names.size()) + " parts. Add images.");
 }
 
 // Adds a note for each part that lacks images of some class.
@@ -444,7 +438,7 @@ std::string summary_of(const PartedDataset& split, const PartsRequest& request,
   }
   text += " images";
   if (!split.set.labeled()) return text;
-  text += " of " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
+  text += " of " + plural(static_cast<long long>(num_classes), "class", "classes");
   if (num_classes > 1) text += is_by_class ? ", stratified by class" : ", split at random";
   return text;
 }
@@ -456,7 +450,7 @@ void check_parts(const PartsRequest& request, Dataset& set) {
   const std::size_t n = set.samples.size();
   if (n < std::max<std::size_t>(request.names.size(), 2)) {
     problems.collect([&] {
-      set.fail("it has " + std::to_string(n) + (n == 1 ? " image" : " images") + ", too few for " +
+      set.fail("it has " + plural(std::ssize(set.samples), "image", "images") + ", too few for " +
                std::to_string(request.names.size()) + " parts. Add images.");
     });
   } else {

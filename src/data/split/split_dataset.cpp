@@ -166,12 +166,9 @@ std::vector<ImageRow> parse_image_rows(std::string_view text, const std::string&
   std::vector<std::string> contradictions;
   problems.collect([&] { rows = read_rows(text, name, column, set, contradictions); });
   if (contradictions.empty()) return rows;
-  std::string fault = "it gives a path more than one " + column + ": ";
-  for (std::size_t i = 0; i < std::min(contradictions.size(), kMaxNamed); ++i)
-    fault += (i == 0 ? "" : ", ") + contradictions[i];
-  if (contradictions.size() > kMaxNamed)
-    fault += " and " + std::to_string(contradictions.size() - kMaxNamed) + " more";
-  problems.add(unusable(name, fault + ". Keep one line for each."));
+  problems.add(unusable(name, "it gives a path more than one " + column + ": " +
+                                  few_of(std::move(contradictions), kMaxNamed) +
+                                  ". Keep one line for each."));
   return rows;
 }
 
@@ -188,11 +185,11 @@ std::vector<std::string> unknown_paths(const std::vector<ImageRow>& rows,
 void refuse_unknown_paths(const std::vector<std::string>& unknown, const std::string& name,
                           const Dataset& set, Problems& problems) {
   if (unknown.empty()) return;
-  problems.add(unusable(
-      name, std::to_string(unknown.size()) + (unknown.size() == 1 ? " path is" : " paths are") +
-                " not in '" + set.root.string() + "': " + quoted_names(unknown, kMaxNamed) +
-                ". Write each as in the dataset, such as '" +
-                std::string(set.samples.file_name(0)) + "', or remove its line."));
+  problems.add(unusable(name, plural(std::ssize(unknown), "path is", "paths are") + " not in '" +
+                                  set.root.string() + "': " + quoted_names(unknown, kMaxNamed) +
+                                  ". Write each as in the dataset, such as '" +
+                                  std::string(set.samples.file_name(0)) +
+                                  "', or remove its line."));
 }
 
 constexpr std::size_t kLongestLabel = 200;
@@ -449,22 +446,11 @@ void refuse_one_class(const Dataset& set) {
 
 // Throws the error for a dataset of which no group can be spared for validation.
 [[noreturn]] void fail_unsplittable(const SplitDataset& split, const SplitRequest& request) {
-  const std::size_t num_images = split.groups.size();
-  const std::size_t num_groups = std::size_t{*std::ranges::max_element(split.groups)} + 1;
-  const std::string advice =
-      " Add images, or give a separate validation dataset (--train-data-path and "
-      "--valid-data-path).";
-  if (num_groups == num_images)
-    split.set.fail("each of its classes has only one image, so none are left for validation." +
-                   advice);
-  const std::string groups = num_groups == 1 ? "one group" : "one group for each class";
-  if (!request.group_by.empty())
-    split.set.fail("--group-by '" + request.group_by + "' puts its " + std::to_string(num_images) +
-                   " images into " + groups +
-                   ", so none are left for validation. Give a regular expression whose first "
-                   "capture group distinguishes them, such as '(patient[0-9]+)_'.");
-  split.set.fail("its " + std::to_string(num_images) + " images are duplicates of each other, " +
-                 groups + ", so none are left for validation." + advice);
+  split.set.fail("each of its classes has only one image, or one group of images" +
+                 (request.group_by.empty() ? std::string(" that are duplicates")
+                                           : " by --group-by '" + request.group_by + "'") +
+                 ", so none are left for validation. Add images, or give a separate validation "
+                 "dataset (--train-data-path and --valid-data-path).");
 }
 
 // Counts the groups of more than one image.

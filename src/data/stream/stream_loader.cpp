@@ -187,15 +187,12 @@ int ClassIds::of(const RawLabel& label, const std::string& image) const {
   if (number >= first_ && static_cast<std::size_t>(number - first_) < ids_.size())
     return static_cast<int>(number - first_);
   const std::string& shown = label.name.empty() ? label.text : label.name;
-  const bool is_number = is_class_number(shown);
   throw Error(ErrorCode::kInvalidDataset,
               stream_ + ": the image '" + image + "' has the label '" + excerpt(shown) +
                   "', which is not one of the " + std::to_string(ids_.size()) +
-                  " classes from --classes or else from the validation images" +
-                  (is_number ? ", whose numbers count from " + std::to_string(first_) : "") +
-                  ". Give a --classes file that lists it" +
-                  (is_number ? ", give --first-label if they do not" : "") +
-                  ", or remove the image.");
+                  " classes, whose numbers count from " + std::to_string(first_) +
+                  ". Give a --classes file that lists it, or another --first-label, or remove the "
+                  "image.");
 }
 
 class StreamLoader::State {

@@ -155,19 +155,6 @@ class ChainReader {
   int num_channels_ = 3;
 };
 
-// Returns nested JSON on one line, without line breaks and indentation: "[224, 160]".
-std::string on_one_line(const std::string& json) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\n'; };
-  const auto is_in = [](char c, std::string_view set) { return set.find(c) != set.npos; };
-  std::string line;
-  for (const char c : json) {
-    const bool is_first = line.empty() || is_in(line.back(), "[{ ");
-    if (is_in(c, "]}") && !line.empty() && line.back() == ' ') line.pop_back();
-    if (!is_blank(c) || !is_first) line += is_blank(c) ? ' ' : c;
-  }
-  return line;
-}
-
 }  // namespace
 
 void check_size(ImageSize size) {
@@ -249,7 +236,7 @@ void TransformChain::apply(Image& image, const DrawKey& key, WorkImage& work) co
 std::string TransformChain::summary() const {
   std::string text;
   for (const Operation& operation : operations_) {
-    const std::string arguments = on_one_line(operation.arguments);
+    const std::string arguments = Json::parse(operation.arguments).dump();
     text += (text.empty() ? "" : ", ") + operation.name +
             (arguments.empty() || arguments == "{}" ? "" : " " + arguments);
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -27,58 +26,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxText = 1 << 16;
 constexpr std::uint64_t kMaxLabelMap = 64 << 20;
 constexpr std::uint64_t kMaxFacts = 16 << 20;  // Hugging Face's JSON, which may name all classes
 
-// Reads what training needs of a model directory packed in a tar file, compressed or not, as
-// SageMaker packs what a job leaves in /opt/ml/model: all but its calibration. The files may be at
-// the top of the tar or in a folder there. Throws Error kInvalidModelDirectory.
+// A fault names the packed model, since its files are in a folder that is gone then.
 ModelDirectory read_packed_model(const fs::path& path) {
-  std::string fault;
+  const TemporaryFolder folder = unpacked_model(path);
   try {
-    const PackedModel packed = open_packed_model(path);
-    const auto where = [&](std::string_view name) {
-      return path.string() + ":" + packed.folder + std::string(name);
-    };
-    const auto read = [&](std::string_view name, std::uint64_t most) {
-      std::optional<std::string> bytes = packed.find(name, most);
-      if (!bytes) throw ArchiveFault("it has no " + packed.folder + std::string(name));
-      return *std::move(bytes);
-    };
-    const DirectoryMeta meta = parse_directory_meta(read(kMetaFile, kMaxText), where(kMetaFile));
-    if (meta.type != "ModelDirectory")
-      throw FormatFault("it is of type '" + meta.type.substr(0, 100) + "'");
-    ModelDirectory directory;
-    directory.spec = parse_model_spec(read(meta.model_spec, kMaxText), where(meta.model_spec));
-    directory.state = read_state_dict(read(directory.spec.model_file, kMaxStateDictBytes));
-    require_finite(directory.state);
-    if (const std::optional<int> classes = directory.spec.num_classes)
-      if (const auto csv = packed.find(kLabelMapFile, kMaxLabelMap)) {
-        directory.labels = parse_label_map(*csv);
-        if (std::ssize(directory.labels) != *classes)
-          throw FormatFault("its " + std::string(kLabelMapFile) + " has " +
-                            std::to_string(directory.labels.size()) + " labels for " +
-                            std::to_string(*classes) + " classes");
-      }
-    if (const auto pixels = packed.find(kPreprocessingFile, kMaxText))
-      directory.preprocessing = parse_preprocessing(*pixels, where(kPreprocessingFile));
-    if (const auto seen = packed.find(kSeenImagesFile, kMaxSeenImages))
-      directory.seen_images = parse_seen_images(*seen, where(kSeenImagesFile));
-    return directory;
-  } catch (const SpoolFault& failure) {
-    fault = std::string("it must be unpacked, and ") + failure.what() +
-            "; set TMPDIR to a folder with more space";
-  } catch (const std::system_error& failure) {
-    fault = failure.code().message();
-  } catch (const ArchiveFault& failure) {
-    fault = failure.what();
-  } catch (const FormatFault& failure) {
-    fault = failure.what();
+    return read_model_directory(folder.path());
+  } catch (const Error& fault) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "The packed model " + quoted_path(path) + " cannot be used: " + fault.message());
   }
-  throw Error(ErrorCode::kInvalidModelDirectory,
-              "The packed model " + quoted_path(path) + " cannot be used: " + fault +
-                  ". Give the model.tar.gz of a training job, or the folder with its files.");
 }
 
 using Json = nlohmann::json;
@@ -161,23 +120,15 @@ std::vector<std::string> networks_in(const StateDict& state) {
   return prefixes;
 }
 
-// Returns the three finite numbers under `key`; empty if they are not there.
-std::optional<std::array<double, 3>> channels(const Json& data, const char* key) {
-  const auto is_finite = [](const Json& value) {
-    return value.is_number() && std::isfinite(value.get<double>());
-  };
-  const Json* found = member_of(data, key);
-  if (found == nullptr || !found->is_array() || found->size() != 3 ||
-      !std::all_of(found->begin(), found->end(), is_finite))
-    return std::nullopt;
-  return found->get<std::array<double, 3>>();
-}
-
 // The mean and the standard deviation in an object; empty if they are not there.
-std::optional<Normalization> normalization_in(const Json& data) {
-  const auto mean = channels(data, "mean"), std = channels(data, "std");
-  if (!mean || !std || !std::ranges::all_of(*std, [](double s) { return s > 0; })) return {};
-  return Normalization{*mean, *std};
+std::optional<Normalization> normalization_in(const Json& data) try {
+  const Json *mean = member_of(data, "mean"), *std = member_of(data, "std");
+  if (mean == nullptr || std == nullptr || mean->size() != 3 || std->size() != 3) return {};
+  const Normalization found{mean->get<std::array<double, 3>>(), std->get<std::array<double, 3>>()};
+  return std::ranges::all_of(found.std, [](double s) { return s > 0; }) ? std::optional(found)
+                                                                        : std::nullopt;
+} catch (const Json::exception&) {  // they are no lists of numbers
+  return {};
 }
 
 // The classes by row of the last layer that a JSON object names, in a list or by number, which may

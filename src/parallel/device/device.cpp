@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/names.h"
 #include "base/platform/installation.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -111,20 +112,6 @@ std::map<std::string, Host> by_host(const std::vector<RankDevice>& ranks) {
   return hosts;
 }
 
-// "0 and 1", "0, 2 and 5", "0, 1, 2, … and 63"
-std::string listed(const std::vector<std::size_t>& numbers) {
-  std::string text = std::to_string(numbers.front());
-  for (std::size_t i = 1; i + 1 < numbers.size(); ++i) {
-    if (i == 8) {
-      text += ", …";
-      break;
-    }
-    text += ", " + std::to_string(numbers[i]);
-  }
-  if (numbers.size() > 1) text += " and " + std::to_string(numbers.back());
-  return text;
-}
-
 void add(Problems& problems, const std::string& sentence) {
   problems.add(Error(ErrorCode::kUserError, sentence));
 }
@@ -144,14 +131,15 @@ void find_shared_gpus(const std::vector<RankDevice>& ranks, Problems& problems) 
                                  : ": start at most one rank per GPU") +
                       ", or use --device cpu.");
   }
-  std::map<std::string, std::vector<std::size_t>> users;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> users;  // by host, GPU
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].is_cuda && !ranks[rank].chosen.empty() && !crowded.contains(ranks[rank].host))
-      users[ranks[rank].chosen].push_back(rank);
-  for (const auto& [gpu, numbers] : users) {
+      users[{ranks[rank].host, ranks[rank].chosen}].push_back(std::to_string(rank));
+  for (const auto& [place, numbers] : users) {
+    const auto& [host, gpu] = place;
     if (numbers.size() < 2) continue;
-    add(problems, "Ranks " + listed(numbers) + " on host " + ranks[numbers.front()].host +
-                      " share the same GPU (" + gpu +
+    add(problems, "Ranks " + few_of(numbers, 8) + " on host " + host + " share the same GPU (" +
+                      gpu +
                       "): set CUDA_VISIBLE_DEVICES so that each rank sees its own GPU or all GPUs "
                       "of the host.");
   }

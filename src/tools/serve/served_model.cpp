@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -34,31 +33,6 @@ fs::path model_at(const fs::path& path, int depth = 0) {
   std::erase_if(inside, is_ignored_name);
   if (depth == kMaxDepth || inside.size() != 1 || !is_folder(path / inside[0])) return {};
   return model_at(path / inside[0], depth + 1);
-}
-
-void write_member(const OpenFile& file, const ArchiveMember& member, const fs::path& target) {
-  constexpr std::uint64_t kPiece = 1 << 20;
-  DurableFile out(target);
-  for (std::uint64_t done = 0; done < member.size; done += kPiece)
-    out.write(file.bytes_at(member.offset + done, std::min(kPiece, member.size - done)));
-  out.commit();
-}
-
-// The files of a packed model directory, without its folders.
-TemporaryFolder unpacked_model(const fs::path& archive) try {
-  const PackedModel packed = open_packed_model(archive);
-  TemporaryFolder folder("kiln-model");
-  list_tar(packed.file, [&](std::string_view path, const ArchiveMember& member) {
-    if (!path.starts_with(packed.folder)) return;
-    const std::string_view own = path.substr(packed.folder.size());
-    if (own.find('/') == own.npos && !is_ignored_name(own))
-      write_member(packed.file, member, folder.path() / own);  // of one name the last one counts
-  });
-  return folder;
-} catch (const std::exception& fault) {  // ArchiveFault, SpoolFault, std::system_error
-  throw Error(ErrorCode::kInvalidModelDirectory, "The model " + quoted_path(archive) +
-                                                     " cannot be unpacked: " + fault.what() +
-                                                     ". Give a ModelDirectory or a tar of one.");
 }
 
 TransformSpec pixels_for(const Predictor& predictor, const fs::path& folder) {

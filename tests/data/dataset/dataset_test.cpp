@@ -200,7 +200,7 @@ TEST(Dataset, FoldersOfOneNameInEachClassAreNoClasses) {
   const ScratchFolder scratch;
   for (const char* name : {"n01443537/images/0.JPEG", "n01629819/images/0.JPEG"}) scratch.put(name);
   const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Data"); });
-  EXPECT_NE(error.message().find("folders named 'images'"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("move the images up"), std::string::npos) << error.message();
 }
 
 TEST(Dataset, FoldersOfSetsAreNoClasses) {
@@ -369,13 +369,6 @@ TEST(MapClasses, NamesClassesMissingFromTraining) {
   EXPECT_NE(error.message().find("'dog'"), std::string::npos);
 }
 
-TEST(MapClasses, NamesTheClassThatMayBeMeant) {
-  const Dataset train = labeled({"SHIP", "truck"}, {0, 1});
-  Dataset valid = labeled({"Ship", "truck"}, {0, 1});
-  const Error error = error_of([&] { map_classes(train, valid); });
-  EXPECT_NE(error.message().find("'Ship' (similar: 'SHIP')"), std::string::npos);
-}
-
 constexpr const char* kCocoImages =
     R"("images": [{"id": 7, "file_name": "p/a.jpg", "width": 4, "height": 3},
                                            {"id": 9, "file_name": "p/b.jpg"}])";
@@ -416,7 +409,8 @@ TEST_F(CocoTest, ClassificationIsRead) {
 }
 
 TEST_F(CocoTest, OtherTasksAndFaultsAreError18) {
-  expect_fault(R"([{"image_id": 9, "category_id": 1, "bbox": [0, 0, 1, 1]}])", "object detection");
+  expect_fault(R"([{"image_id": 9, "category_id": 1, "bbox": [0, 0, 1, 1]}])",
+               "another task (\"bbox\")");
   expect_fault(R"([{"image_id": 9, "caption": "a cat"}])", "captions");
   expect_fault(R"([{"image_id": 8, "category_id": 1}])", "no image has the id 8");
   expect_fault(R"([{"image_id": 9, "category_id": 2}])", "no category has the id 2");

@@ -162,7 +162,7 @@ TEST(Decode, DescribesFilesThatAreNotImages) {
   EXPECT_EQ(fault_of("root:x:0:0:secret\n"), "not an image: it is text");
   EXPECT_EQ(fault_of(std::string("\0\x01z", 3)), "not an image of a known format");
   EXPECT_EQ(fault_of("GIF89a......"),
-            "a GIF image, which Kiln does not read (convert it to PNG, for example with `magick`)");
+            "a GIF image, which Kiln does not read (convert to PNG, for example with `magick`)");
   const auto begins = [](const std::string& bytes, const std::string& beginning) {
     return fault_of(bytes).starts_with(beginning);
   };

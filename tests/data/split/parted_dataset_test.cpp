@@ -150,7 +150,7 @@ TEST_F(PartedDatasetTest, RefusesWhatCannotBe) {
   EXPECT_NE(fault(request).message().find("matches no path"), std::string::npos);
   request.group_by = "(p)[0-9]";
   EXPECT_EQ(fault(request).code(), ErrorCode::kInvalidDataset);
-  EXPECT_NE(fault(request).message().find("puts them together"), std::string::npos);
+  EXPECT_NE(fault(request).message().find("by --group-by"), std::string::npos);
 }
 
 TEST_F(PartedDatasetTest, RefusesASingleImage) {

@@ -153,8 +153,8 @@ TEST_F(SplitDatasetTest, SaysWhyNothingCanBeSplit) {
   draw("dog/1.png", 3);
   expect_word(fault(), "only one image");
   draw("dog/2.png", 4);
-  expect_word(fault({.group_by = "png"}), "puts its 3 images into one group,");
-  expect_word(fault({.group_by = "^\\w+"}), "into one group for each class");
+  expect_word(fault({.group_by = "png"}), "one group of images by --group-by 'png'");
+  expect_word(fault({.group_by = "^\\w+"}), "one group of images");
   expect_word(fault({.group_by = "bird"}), "matches no path");
 }
 

@@ -77,7 +77,7 @@ TEST(GpuAssignment, TwoRanksOnOneGpuAreNamed) {
       sentences({gpu("x", "GPU-a", {"GPU-a"}), gpu("x", "GPU-b", {"GPU-b"}),
                  gpu("x", "GPU-a", {"GPU-a", "GPU-c"})});
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].find("Ranks 0 and 2 on host x share the same GPU (GPU-a)"), std::string::npos)
+  EXPECT_NE(found[0].find("Ranks 0, 2 on host x share the same GPU (GPU-a)"), std::string::npos)
       << found[0];
 }
 
