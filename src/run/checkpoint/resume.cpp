@@ -48,11 +48,10 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
 std::vector<std::string> differing_options(const TrainConfig& config, const SavedRun& saved) {
   const Settings settings = with_checkpoint(config.settings, saved.options);
   OptionTexts before = saved.options;
-  if (!saved.options_in_effect.empty())
-    for (const Setting& setting : settings)
-      for (auto& [name, text] : before)  // a given value is compared with what the run had found
-        if (setting.is_given() && setting.option->name == name)
-          text = value_of(saved.options_in_effect, name);
+  for (const Setting& setting : settings)
+    for (auto& [name, text] : before)  // a given value is compared with what the run had found
+      if (setting.is_given() && setting.option->name == name)
+        text = value_of(saved.options_in_effect, name);
   std::vector<std::string> differences = changes_of(before, settings.texts(), Effect::kResult);
   if (const std::optional<Precision> now = config.optimization.precision;
       now && precision_name(*now) != saved.precision)
@@ -344,10 +343,7 @@ std::string check_resumed(const SavedRun& saved, const Job& job) {
                             shown(now));
     // Of options whose texts are equal, but which follow from whether these and others are given. A
     // learning rate that is not given stays as it was.
-    const OptionTexts& before = saved.options_in_effect;
-    const auto changes =
-        before.empty() ? std::vector<Setting>() : changed_options(before, plan.texts_in_effect);
-    for (const Setting& changed : changes)
+    for (const Setting& changed : changed_options(saved.options_in_effect, plan.texts_in_effect))
       if (const std::string& name = changed.option->name;
           name == options::kAuto || name == options::kAugment ||
           (name == options::kEpochs && plan.stop.length.steps > 0))

@@ -211,23 +211,15 @@ Length length_of(const TrainConfig& config, std::int64_t steps_per_epoch, bool i
   return length;
 }
 
-// A learning rate that was not given, or scaled by another number of ranks, stays in effect when
-// the run resumes; a given one is that of before, unless an earlier version of the program, which
-// did not compare them, has saved the run.
+// A learning rate stays in effect when the run resumes, whatever the number of ranks.
 double peak_of(const PlanInputs& given, double learning_rate, int num_ranks) {
-  const OptimizationConfig& config = given.config.optimization;
-  if (given.resume) {
-    const SavedRun& saved = given.resume->run;
-    if (!given.config.settings.is_given(options::kLearningRate) ||
-        saved.machine.num_ranks != num_ranks || !saved.options_in_effect.empty())
-      return saved.peak_learning_rate;
-  }
-  return learning_rate *
-         config.lr_scaling.of(given.config.ranks.exchange.num_summed_ranks(num_ranks));
+  if (given.resume) return given.resume->run.peak_learning_rate;
+  const int num_summed = given.config.ranks.exchange.num_summed_ranks(num_ranks);
+  return learning_rate * given.config.optimization.lr_scaling.of(num_summed);
 }
 
 double head_rate_of(const PlanInputs& given, double learning_rate) {
-  if (given.resume && given.resume->run.head_rate > 0) return given.resume->run.head_rate;
+  if (given.resume) return given.resume->run.head_rate;
   const std::optional<double> rate = given.config.optimization.head_learning_rate;
   return rate ? *rate / learning_rate : OptimizerPlan().head_rate;
 }
