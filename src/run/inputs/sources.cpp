@@ -216,8 +216,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   for (std::size_t i = 0; i < split.sides.size(); ++i) {
     validates[i] = split.sides[i] == Side::kValid;
     trains[i] = !validates[i];
-    if (!split.groups.empty())
-      (validates[i] ? known.valid_groups : known.train_groups).push_back(split.groups[i]);
+    if (!split.groups.empty() && trains[i]) known.train_groups.push_back(split.groups[i]);
   }
   known.csv = format_split(split.set, split.sides, split.groups);
   known.summary = std::move(split.summary);
