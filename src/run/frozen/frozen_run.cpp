@@ -312,10 +312,7 @@ class FeatureRun {
   // model.
   FitWatch fit_watch() const {
     const double limit = run_.config.optimization.time_limit_s, begin = run_.clock.seconds_used();
-    long long bytes = 0;
-    for (const NamedTensor& weight : weights_)
-      bytes += static_cast<long long>(weight.tensor.nbytes());
-    const double left = limit - closing_seconds(limit, bytes) - begin;
+    const double left = limit - closing_seconds(limit, bytes_of(weights_)) - begin;
     const auto news = std::make_shared<FitNews>(FitNews{PacedNews(run_.console)});
     FitWatch watch{.is_stopped = [news] {
       news->news.show([&] { return news->text(); });

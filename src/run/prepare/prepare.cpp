@@ -349,12 +349,17 @@ void begin_record(Run& run) {
   const SavedRun& saved = run.resume->run;
   if (std::string lost = why_not_bit_equal(saved, run); !lost.empty())
     warnings.push_back(std::move(lost));
-  ResumedRecord from{.checkpoint_time = saved.time,
-                     .epoch = saved.progress.epochs_done + 1,
-                     .step = saved.steps()};
-  if (run.world.leads()) from.record = std::move(run.resume->checkpoint->record);
+  std::string record;
+  if (run.world.leads()) record = std::move(run.resume->checkpoint->record);
   run.resume->checkpoint.reset();
-  run.log.resume(start, warnings, from);
+  run.log.resume(start, warnings,
+                 {.time = start.time,
+                  .epoch = saved.progress.epochs_done + 1,
+                  .step = saved.steps(),
+                  .checkpoint_time = saved.time,
+                  .num_ranks = start.num_ranks,
+                  .host = start.host},
+                 record);
 }
 
 // Reads the sources, binds what follows from their length, and plans. A collective.
@@ -443,12 +448,13 @@ std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const Run& run
   return copy;
 }
 
+long long bytes_of(const std::vector<NamedTensor>& tensors) {
+  long long bytes = 0;
+  for (const NamedTensor& item : tensors) bytes += static_cast<long long>(item.tensor.nbytes());
+  return bytes;
+}
+
 long long bytes_of_copies(const TrainState& state, bool writes_checkpoints) {
-  const auto bytes_of = [](const std::vector<NamedTensor>& items) {
-    long long bytes = 0;
-    for (const NamedTensor& item : items) bytes += static_cast<long long>(item.tensor.nbytes());
-    return bytes;
-  };
   const long long weights = bytes_of(state.model->state());  // of the best epoch
   if (!writes_checkpoints) return weights;
   const long long averages = state.averages ? bytes_of(state.averages->state()) : 0;
