@@ -428,10 +428,7 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   std::string lead =
       (details.epoch > 0 ? formatted("Results of the model of epoch %d, worst", details.epoch)
                          : std::string("Worst")) +
-      " class first. Recall: share of the class’s images that are classified correctly. Precision: "
-      "share of the predictions of this class that are correct. The macro recall (mean over the "
-      "classes that have images) is " +
-      percent(macro_recall(scores)) + ".";
+      " class first.";
   if (rows.size() < scores.size())
     lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
   return section("classes", "Results by class",
