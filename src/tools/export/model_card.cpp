@@ -36,10 +36,6 @@ std::string in_markdown(std::string_view text) {
   return escaped;
 }
 
-std::string percent(double share) {
-  return formatted("%.1f %%", 100 * share);
-}
-
 std::int64_t count_of(const Json& counts, const std::string& label, const char* part) {
   const auto row = counts.find(label);
   return row == counts.end() ? 0 : row->value(part, std::int64_t{0});
