@@ -137,9 +137,7 @@ void add_doubtful(const Job& job, const at::Tensor& logits, const LabeledFeature
   PictureList doubtful{
       "doubtful", "Labels that the models doubt",
       "Judged by the models of folds that have not seen the image (confident learning), most "
-      "doubtful first. `kiln audit` lists them all, with duplicates, in a file that you can "
-      "correct "
-      "and train with.",
+      "doubtful first. `kiln audit` lists all in a file to correct and train with.",
       ""};
   for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
     const std::uint32_t sample = images.samples[row];

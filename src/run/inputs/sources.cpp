@@ -415,9 +415,7 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
     throw Error(
         ErrorCode::kGreaterThanOrEqualTo,
         "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
-        "pixel, which cannot be normalized over a single image: use --batch-size 2 or more, or a "
-        "larger "
-        "--image-size.");
+        "pixel, which cannot be normalized over a single image: use --batch-size 2 or more.");
 }
 
 ScanPlan scan_plan(int num_threads, Log& log) {

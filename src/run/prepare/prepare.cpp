@@ -122,8 +122,7 @@ Setting network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
   const std::string& path = data.split.data_path.empty() ? data.train_path : data.split.data_path;
   if (is_stream_path(path))
     throw Error(ErrorCode::kUserError,
-                "--model-name auto counts the images, but those of a stream come only once: name a "
-                "network, such as resnet18.");
+                "--model-name auto cannot count the images of a stream: name a network.");
   const std::size_t images = read_dataset(path, "Training dataset").samples.size();
   const double side = data.image_size > 0 ? data.image_size : 224;
   std::string name, reason = grouped(static_cast<long long>(images)) + " images";
@@ -194,9 +193,9 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
     problems.collect([&] {
       if (config.ranks.sync_batch_norm && sources.spec().memory_efficient)
         throw Error(ErrorCode::kUserError,
-                    "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
-                    "recomputation sees only this rank's batch: create the model without "
-                    "--memory-efficient, or omit --sync-batch-norm.");
+                    "--sync-batch-norm cannot be used with a memory-efficient DenseNet, which sees "
+                    "only this rank's batch: omit it, or create the model without "
+                    "--memory-efficient.");
     });
     problems.collect([&] { check_stream_options(config, sources, world.size()); });
     if (world.leads())
@@ -480,8 +479,7 @@ void begin(Run& run) {
         bytes > static_cast<long long>(kMaxStateDictBytes))
       throw Error(ErrorCode::kUserError,
                   "The model would have " + bytes_text(bytes) +
-                      ", but a model's file holds at most 4 GiB: use a smaller network, or fewer "
-                      "classes.");
+                      ", but a model's file holds at most 4 GiB: use a smaller network.");
   });
   install_stop_signals();
   // A run may have been resumed before with other options, which no checkpoint remembers.
