@@ -480,11 +480,8 @@ class Scoring {
                          .predicted = best.id,
                          .confidence = best.confidence});
     }
-    const Explained explained =
-        job_.explanations->add(model_, pixels, job_.list ? named : job_.images, answers, log_);
-    job_.explanations->commit();
-    log_.info("heat maps of " + plural(explained.num_drawn, "image", "images") + ": '" +
-              config_.explain + "'");
+    job_.explanations->add(model_, pixels, job_.list ? named : job_.images, answers, log_);
+    job_.explanations->commit(log_);
   }
 
   const ScoreConfig& config_;
@@ -513,19 +510,14 @@ class Scoring {
 };
 
 void log_start(const ScoreConfig& config, const PredictionJob& job, const ScoreRows& rows) {
-  const Predictor& model = job.models.front();
   Log& log = job.log;
-  log.info("model:     " + model.directory.spec.model_name + ", " +
-           plural(std::ssize(model.directory.labels), "class", "classes") + ", " +
-           precision_name(job.precision.precision) + ", " + job.device.description);
+  job.log_model(job.models.front());
   log.info("images:    " +
            (job.list ? "those in '" + config.files_from + "'"
                      : grouped(job.images.samples.size()) + ", " + describe(job.images.kind)));
   if (config.part)
     log.info(formatted("part:      %d of %d, ", config.part->number, config.part->count) +
              plural(rows.count(), "image", "images") + " from number " + grouped(rows.begin + 1));
-  job.warn_of_precision();
-  for (const std::string& note : model.notes) log.warning(note);
   for (const std::string& note : job.images.notes) log.warning(note);
   if (const std::string note = note_of_lost_contrast(job.images); !note.empty()) log.warning(note);
 }

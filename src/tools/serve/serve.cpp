@@ -325,14 +325,6 @@ HttpLimits limits_of(const ServeConfig& config, const ServingPlace& place) {
           .seconds = config.max_seconds};
 }
 
-void log_model(const ServedModel& model, const PredictionJob& job) {
-  job.log.info("model:     " + model.predictor().directory.spec.model_name +
-               formatted(", %zu classes, ", model.labels().size()) +
-               precision_name(job.precision.precision) + ", " + job.device.description);
-  job.warn_of_precision();
-  for (const std::string& note : model.predictor().notes) job.log.warning(note);
-}
-
 // A model that lacks what the earlier one has was not copied whole.
 void require_as_whole(const Predictor& model, const Predictor& earlier) {
   for (const std::string& note : model.notes)
@@ -348,7 +340,7 @@ void reload(const ServeConfig& config, const ServingPlace& place, const Predicti
     const std::shared_ptr<ServedModel> model = open_served_model(config, found.path, job);
     require_as_whole(model->predictor(), service.model()->predictor());
     job.log.info("reloaded:  the model " + quoted_path(found.path));
-    log_model(*model, job);
+    job.log_model(model->predictor());
     service.use(model);
     service.counters().count("kiln_model_reloads_total", "result=\"done\"");
   } catch (const std::exception&) {
@@ -410,7 +402,7 @@ int run(const ServeConfig& config, Process& process) {
                   "--max-connections %d.",
                   allowed, config.max_connections));
   Service service(config, job, *server, routes_of(place), std::move(key), limits.body_bytes);
-  log_model(*model, job);
+  job.log_model(model->predictor());
   log.info("serving:   " + (config.unix_socket.empty()
                                 ? formatted("http://%s:%d", host.c_str(), server->port())
                                 : config.unix_socket));
