@@ -251,7 +251,11 @@ class Scoring {
     if (!config_.page.empty()) {
       require_writable(config_.page);
       warn_without_pictures(log_);
-      shown_.emplace(columns_.labels);
+      shown_.emplace(AnswersPage{
+          .model = model_.directory.spec.model_name + " of " + config.trained_model_path,
+          .data_path = config.data_path,
+          .threshold = columns_.guesses ? plan_.thresholds[0] : 0,
+          .classes = columns_.labels});
     }
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
@@ -327,13 +331,7 @@ class Scoring {
     if (scored_dataset_) scored_dataset_->commit();
     log_result();
     if (shown_) {
-      AnswersPage page;
-      page.time = unix_seconds();
-      page.model = model_.directory.spec.model_name + " of " + config_.trained_model_path;
-      page.data_path = config_.data_path;
-      page.threshold = columns_.guesses ? plan_.thresholds[0] : 0;
-      page.num_bad = faults_.num_bad;
-      shown_->write(std::move(page), config_.page);
+      shown_->write(faults_.num_bad, config_.page);
       log_.info("page:      '" + config_.page + "'");
     }
     if (sorted_) sorted_->log_result();
