@@ -216,9 +216,8 @@ std::string answers_html(const Calibration& calibration) {
 std::string thresholds_html(const std::vector<AnswerBin>& answers) {
   std::string bins;
   for (const AnswerBin& bin : answers)
-    if (bin.images > 0)
-      bins += formatted("%.7g %lld %lld,", bin.from, static_cast<long long>(bin.images),
-                        static_cast<long long>(bin.right));
+    bins += formatted("%.7g %lld %lld,", bin.from, static_cast<long long>(bin.images),
+                      static_cast<long long>(bin.right));
   if (!bins.empty()) bins.pop_back();
   return "<p class=\"thresholds\" hidden data-bins=\"" + bins + "\"></p>";
 }
@@ -233,7 +232,6 @@ std::string trade_chart(const std::vector<AnswerBin>& answers) {
   const std::int64_t images = answer_rate(answers, 0).images;
   std::int64_t answered = 0, right = 0;
   for (auto bin = answers.rbegin(); bin != answers.rend(); ++bin) {
-    if (bin->images == 0) continue;
     answered += bin->images;
     right += bin->right;
     chart.series[0].points.push_back({share_of(answered, images), share_of(right, answered)});
