@@ -139,9 +139,8 @@ bool Checkpoints::is_due(bool epoch_ended) {
   if (!due || !writer_->is_busy()) return due;
   if (!std::exchange(has_warned_, true))
     run_.console.warning(
-        "A checkpoint was due while the previous one was still being written to '" + config_.path +
-        "', so it is skipped; later ones may be too. Use a faster disk or a longer "
-        "--checkpoint-every.");
+        "A checkpoint is skipped, since the previous one is still being written to '" +
+        config_.path + "'. Use a faster disk or a longer --checkpoint-every.");
   steps_ = 0;
   epochs_ = 0;
   since_ = {};

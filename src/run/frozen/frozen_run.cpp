@@ -45,10 +45,8 @@ std::string accuracy_text(const Totals& totals) {
 }
 
 std::string reason(const Run& run) {
-  const BestBy best_by = run.config.optimization.best_by;
-  const std::string by = best_by == BestBy::kTop1   ? ""
-                         : best_by == BestBy::kLoss ? "; --best-by loss decides"
-                                                    : "; --best-by macro-recall decides";
+  const std::string by =
+      run.config.optimization.best_by == BestBy::kTop1 ? "" : "; --best-by decides";
   const AutomaticRecord& found = run.state->progress.automatic->found;
   const std::string frozen = "the frozen network with the fitted last layer";
   if (found.keeps_tuned)
@@ -254,12 +252,10 @@ class FeatureRun {
     const double to_come = watch_.seconds() * (train + valid - done) / std::max(1.0, done);
     if (run_.clock.seconds_used() + to_come <= limit) return;
     was_warned_of_time_ = true;
-    run_.console.warning(
-        "--time-limit " + plan_.stop.time_limit_word +
-        " is too short: one pass of all images through the network takes about " +
-        duration_text(watch_.seconds() + to_come) +
-        ", and is completed anyway, so that there is a model. Use a smaller network or "
-        "--image-size.");
+    run_.console.warning("--time-limit " + plan_.stop.time_limit_word +
+                         " is too short: one pass of all images through the network takes about " +
+                         duration_text(watch_.seconds() + to_come) +
+                         ", and is completed anyway. Use a smaller network or --image-size.");
   }
 
   // The ranks wait for rank 0, which has all features.

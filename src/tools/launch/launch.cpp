@@ -334,9 +334,8 @@ void lock_log_folder(const std::string& log_path, Process& process) {
   if (result == LockResult::kInUse) {
     process.error_info.reset();
     throw Error(ErrorCode::kFailedToWriteOutputs,
-                "The log folder '" + log_path + "' is in use by another run, which is still " +
-                    "writing to it, or a host that died holds its lock, as on NFS for some " +
-                    "minutes. Wait until it ends, or give each run its own --log-path.");
+                "The log folder '" + log_path + "' is in use by another run, or a host that died " +
+                    "holds its lock. Wait until it ends, or give each run its own --log-path.");
   }
   if (result == LockResult::kNoLocks)
     process.log.info("The file system of '" + log_path + "' has no locks, so nothing would " +
