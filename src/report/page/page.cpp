@@ -166,13 +166,7 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
   if (has_top5(run.start.data))
     tiles += accuracy_tile("top5", name("Top-5", kept), kept.valid.top5_accuracy(),
                            summary.top5_interval);
-  if (kept.macro) {  // empty for records of older versions
-    const auto& [recall, f1] = *kept.macro;
-    tiles += tile(name("Macro recall", kept), percent_figure("macro-recall", recall),
-                  "unweighted mean over the classes that have validation images") +
-             tile(name("Macro F1", kept), figure("macro-f1", f1, formatted("%.3f", f1)),
-                  "mean over the classes that have validation images or were predicted");
-  }
+  if (kept.macro) tiles += macro_tiles(name("", kept), kept.macro->recall, kept.macro->f1);
   if (best.epoch != kept.epoch && best.valid.top1_accuracy() > kept.valid.top1_accuracy())
     tiles += tile(name(("Best " + counted_name(best)).c_str(), best),
                   percent_figure("best-top1", best.valid.top1_accuracy()),

@@ -114,6 +114,7 @@ std::string binned_html(const std::string& name, const ConfidenceBins& bins);
 std::string results_html(const DataRecord& data, const ValidationDetails& details);
 // Tiles of figures that are not counted; `when` follows their names.
 std::string figure_tiles(const std::vector<Figure>& figures, const std::string& when);
+std::string macro_tiles(const std::string& when, double recall, double f1);
 std::string capitalized(std::string text);
 
 // Interpretation of metrics: did it work, can it be trusted, what limited its speed. Of a run:
