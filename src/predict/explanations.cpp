@@ -107,15 +107,16 @@ std::string explanation_name(std::size_t number, std::string_view image) {
 ExplanationFolder::ExplanationFolder(const fs::path& folder, std::size_t num_models)
     : folder_(opened(folder)), num_models_(num_models) {}
 
-Explained ExplanationFolder::add(Predictor& model, const TransformSpec& pixels, const Dataset& set,
-                                 const std::vector<Prediction>& answers, Log& log) {
+std::vector<at::Tensor> ExplanationFolder::add(Predictor& model, const TransformSpec& pixels,
+                                               const Dataset& set,
+                                               const std::vector<Prediction>& answers, Log& log) {
   ++num_added_;
   fs::path folder = folder_.path();
   if (num_models_ > 1) {
     folder /= "model-" + std::to_string(num_added_);
     make_folders(folder);
   }
-  Explained explained;
+  std::vector<at::Tensor> maps;
   std::string list = header(), bytes;
   ImagePipeline pipeline;
   Image image{pixels.output, std::vector<std::uint8_t>(image_bytes(pixels))};
@@ -138,14 +139,14 @@ Explained ExplanationFolder::add(Predictor& model, const TransformSpec& pixels, 
       if (map.numel() > 1) {
         const Image shown = cut_out(with_heat_map(image, map), pipeline.picture());
         files_.push_back(complete_file(folder / file, encode_jpeg(shown, kQuality)));
-        ++explained.num_drawn;
+        ++num_drawn_;
       } else {  // one color all over
         map.reset();
         file.clear();
         has_places = false;
       }
     }
-    explained.maps.push_back(map);
+    maps.push_back(map);
     list += csv_line({path, model.directory.labels[static_cast<std::size_t>(answer.predicted)],
                       answer.confidence, file});
   }
@@ -155,14 +156,16 @@ Explained ExplanationFolder::add(Predictor& model, const TransformSpec& pixels, 
         "has a single pixel.",
         pixels.output.width, pixels.output.height, model.directory.spec.model_name.c_str()));
   files_.push_back(complete_file(folder / kTableName, list));
-  return explained;
+  return maps;
 }
 
-void ExplanationFolder::commit() {
+void ExplanationFolder::commit(Log& log) {
   const fs::path& folder = folder_.path();
   folder_.replace(std::move(files_), earlier_files(folder));
   for (const fs::path& part : parts_of(folder))
     if (!part.empty()) remove_quietly(folder / part);  // if it is empty
+  log.info("heat maps of " + plural(static_cast<long long>(num_drawn_), "image", "images") + ": " +
+           quoted_path(folder));
 }
 
 Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,

@@ -30,14 +30,6 @@ Image with_heat_map(const Image& image, const at::Tensor& map);
 // are special to shells and file systems.
 std::string explanation_name(std::size_t number, std::string_view image);
 
-// The heat maps drawn for a model's answers.
-struct Explained {
-  // One for each answer: [h, w] from 0 to 1, float32 on the CPU; undefined if the image can no
-  // longer be read or its map has a single pixel.
-  std::vector<at::Tensor> maps;
-  std::size_t num_drawn = 0;
-};
-
 // Holds the pictures, and explanations.csv with a row for each: path, label, confidence, file. With
 // several models, each has its own subfolder: `model-1`, `model-2` and so on. One thread.
 class ExplanationFolder {
@@ -49,17 +41,18 @@ class ExplanationFolder {
   // Draws answers (of images of `set`; their labels do not matter) of the next model, under
   // temporary names. Reads the images again, one at a time, and transforms them with `pixels`, as
   // the model saw them, without padding. An image without a map gets a row without a file, and the
-  // log says why; so do all where pictures_module() is missing. Call once for each model.
-  Explained add(Predictor& model, const TransformSpec& pixels, const Dataset& set,
-                const std::vector<Prediction>& answers, Log& log);
+  // log says why; so do all where pictures_module() is missing. Call once for each model. Returns a
+  // map for each answer: [h, w] from 0 to 1, float32 on the CPU; undefined if there is none.
+  std::vector<at::Tensor> add(Predictor& model, const TransformSpec& pixels, const Dataset& set,
+                              const std::vector<Prediction>& answers, Log& log);
 
-  // Replaces earlier explanations with everything that was added, all at once.
-  void commit();
+  // Replaces earlier explanations with everything that was added, all at once, and logs how many.
+  void commit(Log& log);
 
  private:
   OutputFolder folder_;
   const std::size_t num_models_;
-  std::size_t num_added_ = 0;
+  std::size_t num_added_ = 0, num_drawn_ = 0;
   std::vector<DurableFile> files_;
 };
 

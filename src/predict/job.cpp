@@ -114,6 +114,14 @@ void PredictionJob::warn_of_precision() const {
   if (!precision.warning.empty()) log.warning(precision.warning);
 }
 
+void PredictionJob::log_model(const Predictor& model) const {
+  log.info("model:     " + model.directory.spec.model_name + ", " +
+           plural(std::ssize(model.directory.labels), "class", "classes") + ", " +
+           precision_name(precision.precision) + ", " + device.description);
+  warn_of_precision();
+  for (const std::string& note : model.notes) log.warning(note);
+}
+
 ImageFeed::ImageFeed(const PredictionJob& job, const TransformSpec& pixels,
                      const Normalization& normalization)
     : pixels_(pixels),

@@ -55,6 +55,8 @@ struct PredictionJob {
   // How labels are read follows from the first model. Throws Error.
   void read_images(const std::vector<std::string>& paths, const std::string& files_from = "");
   void warn_of_precision() const;
+  // What answers, on what, with warnings of its precision and of what the model lacks.
+  void log_model(const Predictor& model) const;
 };
 
 // One image of a batch.

@@ -124,20 +124,19 @@ Predictor::Predictor(const fs::path& folder, const at::Device& its_device, Preci
     pixels = pixels_of(*directory.preprocessing, (folder / kPreprocessingFile).string());
   network->prepare(device);
   network->fuse();
+  const auto lacks = [&](std::string_view file, const char* so) {
+    notes.push_back("The model has no " + std::string(file) + ": " + so);
+  };
   if (directory.labels.empty()) {
     for (int id = 0; id < *directory.spec.num_classes; ++id)
       directory.labels.push_back(std::to_string(id));
-    notes.push_back(formatted("The model has no %s: its classes are named 0, 1 and so on.",
-                              std::string(kLabelMapFile).c_str()));
+    lacks(kLabelMapFile, "its classes are named 0, 1 and so on.");
   }
   if (!is_there(folder / kCalibrationFile))
-    notes.push_back(formatted("The model has no %s: its confidence is not calibrated.",
-                              std::string(kCalibrationFile).c_str()));
+    lacks(kCalibrationFile, "its confidence is not calibrated.");
   if (!directory.preprocessing)
-    notes.push_back(
-        formatted("The model has no %s: images are resized to the size of the first one, which "
-                  "should be that of the training images.",
-                  std::string(kPreprocessingFile).c_str()));
+    lacks(kPreprocessingFile,
+          "images are resized to the size of the first one, which should be that in training.");
 }
 
 TransformSpec pixels_of(const Preprocessing& stored, const std::string& where) {

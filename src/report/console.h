@@ -19,13 +19,6 @@ std::string iteration_line(const StepRecord& record);
 // `Epoch 1,train_ips 12.74,train_loss 1.292102,train_error 0.750000,valid_loss 1.11136,…`
 std::string epoch_line(const EpochRecord& record);
 
-// `learning rate 0.05, train images/s 512.31`, and with several ranks the time of all-reduce.
-std::string rates_line(const EpochRecord& record);
-
-// Shown on a terminal in place of the epoch line, in 79 columns: `epoch 2: train loss 0.1160, top-1
-// 95.62 %; valid loss 0.0283, top-1 98.00 %`.
-std::string epoch_news(const EpochRecord& record);
-
 // Values for the live line of a running job.
 struct LiveLine {
   double loss = 0, top1 = NAN;  // over the epoch so far, as last printed; NaN: none yet
@@ -37,9 +30,6 @@ struct LiveLine {
 // `epoch 3/20 [######....] 120/156 512 images/s loss 1.2345 top-1 45.2 % data wait 1 % left 2 min
 // 10 s`; a narrow terminal shows fewer fields.
 std::string progress_line(const StepRecord& timing, const LiveLine& live);
-
-// `epoch 3/20 [###...] 12/40  validation`. Uses only the epoch and the step of `at`.
-std::string validation_line(const StepRecord& at, const LiveLine& live);
 
 // For `kiln score`, after `done` of `total` images and `seconds` of work: `[######....] 1,200/5,000
 // images 512 images/s left 2 min 10 s`. Without bar and time left if `total` is 0: unknown.

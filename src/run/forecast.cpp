@@ -27,18 +27,6 @@ std::string clock_text(double seconds_from_now) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts)};
 }
 
-std::string long_run_warning(const RunLength& run, double seconds) {
-  std::string text = formatted("this run will take %.1f days. ", seconds / kDay);
-  if (!run.on_gpu) text += "A GPU would be many times faster. ";
-  if (run.image_side > 64)
-    text += formatted("--image-size %d takes a quarter of the time of %d. ", run.image_side / 2,
-                      run.image_side);
-  text += "A smaller --model-name, more --ranks";
-  if (run.steps > 0) text += ", fewer --steps";
-  if (run.steps == 0 && run.epoch_steps.size() > 1) text += ", fewer --epochs";
-  return text + " or --time-limit also shorten it";
-}
-
 // "all 90 epochs", "all 1,000 steps".
 std::string what_will_finish(const RunLength& run) {
   if (run.steps > 0) return "all " + plural(run.steps, "step", "steps");
@@ -100,7 +88,12 @@ std::optional<ForecastText> Forecast::announced(double images_per_second, double
               clock_text(seconds_left) +
               (run_.peak_memory ? "; peak memory so far " + run_.peak_memory() : "") +
               cost_text(run_, seconds_left) + ".";
-  if (seconds_left >= kDay) text.warning = long_run_warning(run_, seconds_left);
+  if (seconds_left >= kDay)
+    text.warning = formatted(
+        "this run will take %.1f days: a GPU, a smaller --image-size or --model-name, more "
+        "--ranks, "
+        "fewer --epochs or a --time-limit shorten it",
+        seconds_left / kDay);
   return text;
 }
 

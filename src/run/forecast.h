@@ -18,8 +18,6 @@ struct RunLength {
   long long images_per_step = 1;    // over all ranks
   long long valid_images = 0;       // per epoch, over all ranks
   double valid_pixels = 1;          // of a validation image, divided by those of a training image
-  int image_side = 0;               // the longer side of training images, in pixels
-  bool on_gpu = false;
   std::function<std::string()> peak_memory = {};  // so far, as text; may be empty
   double price_per_hour = 0;                      // 0: costs are not reported
   double seconds_before = 0;                      // spent on the run by earlier processes

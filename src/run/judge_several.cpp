@@ -49,19 +49,17 @@ class JudgeOfSeveralLabels final : public Judge {
   void check(const Sources& sources, bool weighs_head) const override {
     if (weighs_head)
       throw Error(ErrorCode::kUserError,
-                  "--class-weights is not known to the fit of --freeze backbone and --augment none "
-                  "where --task is multi-label: use --augment flip, which trains the last layer in "
-                  "epochs.");
+                  "--class-weights and --task multi-label need training in epochs: use --augment "
+                  "flip with --freeze backbone.");
     constexpr double kMost = 1 << 26;
     const std::size_t classes = sources.num_classes(), labels = sources.train.num_labels();
     const std::size_t images = sources.valid.samples.size();
     if (static_cast<double>(std::max(images, labels)) * static_cast<double>(classes) <= kMost)
       return;
     throw Error(ErrorCode::kUserError,
-                formatted("--task multi-label keeps the answers for all %zu validation images and "
-                          "the %zu combinations of labels in memory, which %zu classes make too "
-                          "large: use fewer validation images, or classes that more images share.",
-                          images, labels, classes));
+                formatted("--task multi-label keeps %zu classes of all %zu validation images and "
+                          "%zu combinations of labels in memory: use fewer of them.",
+                          classes, images, labels));
   }
 
   std::vector<double> class_weights(ClassWeights choice, const std::vector<long long>& counts,

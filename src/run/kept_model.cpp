@@ -92,16 +92,12 @@ std::vector<Prediction> mistakes_of(const Job& job, const ValidationDetails& det
 // images that are in another host's shard, and about failures, since the model is complete without
 // the pictures.
 void explain_mistakes(Run& run) {
-  const OutputConfig& output = run.config.output;
   try {
-    Predictor model(output.trained_model_path, torch_device(run.machine.device),
+    Predictor model(run.config.output.trained_model_path, torch_device(run.machine.device),
                     run.plan.precision.precision);
     const std::vector<Prediction> answers = mistakes_of(run, run.log.details());
-    const Explained explained = run.explanations->add(model, run.plan.pixels.valid,
-                                                      run.sources.valid, answers, run.console);
-    run.explanations->commit();
-    run.console.info("heat maps of " + plural(explained.num_drawn, "mistake", "mistakes") + ": '" +
-                     output.explain + "'");
+    run.explanations->add(model, run.plan.pixels.valid, run.sources.valid, answers, run.console);
+    run.explanations->commit(run.console);
   } catch (const std::exception& failure) {
     run.console.warning(
         std::string("The model is saved, but the heat maps of its mistakes failed: ") +

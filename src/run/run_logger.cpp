@@ -59,20 +59,14 @@ void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) 
   cpu_ = {};
 }
 
-void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings,
-                       const ResumedRecord& from) {
-  if (!leads_ && from.record.empty()) return this->start(std::move(start), warnings);
-  const double first_start = parse_run(from.record).start.time;
-  Interruption stop{.time = start.time,
-                    .epoch = from.epoch,
-                    .step = from.step,
-                    .checkpoint_time = from.checkpoint_time,
-                    .num_ranks = start.num_ranks,
-                    .host = start.host};
+void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings, Interruption stop,
+                       const std::string& record) {
+  if (!leads_ && record.empty()) return this->start(std::move(start), warnings);
+  const double first_start = parse_run(record).start.time;
   const std::filesystem::path logs = config_.log_path;
   if (leads_) add_lost_work(find_record(logs / kRunFileName, first_start), &stop);
   add_sinks(warnings);
-  reporter_.resume(std::move(start), from.record, stop, logs / kPicturesName);
+  reporter_.resume(std::move(start), record, stop, logs / kPicturesName);
   const RunEnd& so_far = reporter_.run().end;
   end_.saved_epoch = so_far.saved_epoch;
   end_.start_to_first_step_seconds = so_far.start_to_first_step_seconds;

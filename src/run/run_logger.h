@@ -44,13 +44,6 @@ class CpuMeter {
   Stopwatch watch_;
 };
 
-// What a checkpoint holds for the logger of a run that resumes from it.
-struct ResumedRecord {
-  std::string record = {};     // RunLogger::record_text() of rank 0; may be empty on other ranks
-  double checkpoint_time = 0;  // Unix seconds
-  int epoch = 0, step = 0;     // the current epoch, from 1, and its finished steps
-};
-
 // Every rank has one and calls it in lockstep. One thread.
 class RunLogger {
  public:
@@ -69,9 +62,11 @@ class RunLogger {
   const Settings& settings() const { return settings_; }
   // Logs the warnings first; those of ranks above 0 appear only in their own logs.
   void start(RunStart start, const std::vector<std::string>& warnings);
-  // Call instead of start() for a run that resumes from a checkpoint: also sets the clock. Throws
-  // Error kInvalidDataset if its record cannot be parsed.
-  void resume(RunStart start, const std::vector<std::string>& warnings, const ResumedRecord& from);
+  // Call instead of start() for a run that resumes from a checkpoint, whose record is the
+  // record_text() of rank 0 (elsewhere it may be empty): also sets the clock. What was lost by
+  // `stop` is found here. Throws Error kInvalidDataset if the record cannot be parsed.
+  void resume(RunStart start, const std::vector<std::string>& warnings, Interruption stop,
+              const std::string& record);
   // The run so far, for a checkpoint.
   std::string record_text() const;
   // When the run first began, in Unix seconds.

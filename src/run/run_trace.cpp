@@ -9,7 +9,8 @@
 
 namespace kiln {
 
-std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int rank) {
+// trace.json for rank 0, trace-rank3.json for rank 3.
+static std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int rank) {
   if (rank == 0) return path;
   std::filesystem::path own = path;
   own.replace_filename(path.stem().string() + "-rank" + std::to_string(rank) +

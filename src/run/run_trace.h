@@ -11,9 +11,6 @@
 
 namespace kiln {
 
-// trace.json for rank 0, trace-rank3.json for rank 3.
-std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int rank);
-
 // One thread; other threads may add to the timeline. If the trace cannot be written in the end,
 // only warns.
 class RunTrace {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "run/prepare/prepare.h"
 
 namespace kiln {
 namespace {
@@ -14,15 +15,6 @@ constexpr double kReportSeconds = 0.5;  // for the report page and the end of th
 constexpr double kBytesPerSecond = 200e6;
 constexpr double kMaxHeldBack = 0.25;  // maximum share of the limit reserved for the end
 constexpr int kWarmUpSteps = 2;
-
-// An estimate: the weights in the saved model and, in the last checkpoint, the weights, the
-// optimizer's state and the best epoch's weights.
-long long bytes_at_the_end(const TrainState& state, bool writes_checkpoints) {
-  long long weights = 0;
-  for (const NamedTensor& item : state.model->state())
-    weights += static_cast<long long>(item.tensor.nbytes());
-  return writes_checkpoints ? 4 * weights : weights;
-}
 
 }  // namespace
 
@@ -45,8 +37,11 @@ double closing_seconds(double limit, long long bytes) {
 Stop::Stop(const StopRule& rule, World& world, const RunClock& clock, TrainState& state,
            Log& console, RunLogger& log)
     : rule_(rule), world_(world), clock_(clock), state_(state), console_(console), log_(log) {
+  // An estimate: the saved model has the weights; the last checkpoint has them, the optimizer's
+  // state and the weights of the best epoch.
+  const int num_copies = rule.writes_checkpoints ? 4 : 1;
   closing_s_ = rule.features_s +
-               closing_seconds(rule.time_limit_s, bytes_at_the_end(state, rule.writes_checkpoints));
+               closing_seconds(rule.time_limit_s, num_copies * bytes_of(state.model->state()));
   std::optional<TimePlan>& time = state.progress.time_plan;
   if (time) record_found();  // of an earlier process
   if (has_time_limit() && !time) time.emplace();
@@ -205,8 +200,7 @@ std::string Stop::time_text(const TimePlan& plan) const {
     return limit + formatted("; the number of epochs, at most %d, is set after the first",
                              rule_.length.epochs);
   return limit +
-         formatted(": %d %s, at about ", plan.epochs,
-                   plan.epochs == 1 ? "epoch fits" : "epochs fit") +
+         ": " + plural(plan.epochs, "epoch fits", "epochs fit") + ", at about " +
          duration_text(plan.epoch_seconds) + (plan.epochs == 1 ? "" : " each");
 }
 
@@ -237,12 +231,9 @@ std::string Stop::early_text(const std::string& kept, bool can_resume) const {
     return "Stopped by signal " + std::to_string(signal_) + "." +
            (can_resume ? " Run the same command to resume." : "");
   if (!is_out_of_patience()) return time_end_text();
-  return formatted(
-             "Stopped early. The validation loss was not below the previous epoch's for %d %s; "
-             "epoch %d, ",
-             rule_.patience, rule_.patience == 1 ? "epoch" : "consecutive epochs",
-             state_.progress.best.epoch) +
-         kept + ", is kept.";
+  return "Stopped early. The validation loss was not below the previous epoch's for " +
+         plural(rule_.patience, "epoch", "consecutive epochs") +
+         formatted("; epoch %d, ", state_.progress.best.epoch) + kept + ", is kept.";
 }
 
 std::string Stop::time_end_text() const {

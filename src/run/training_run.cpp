@@ -43,15 +43,12 @@ void forecast(Run& run) {
     const bool is_of_schedule = epoch > length.first_epochs;
     steps.push_back(is_of_schedule ? static_cast<double>(length.steps_of(epoch)) : 0);
   }
-  const ImageSize size = pixels.train.output;
   run.log.forecast({.epoch_steps = std::move(steps),
                     .steps = length.steps,
                     .images_per_step = run.plan.global_batch,
                     .valid_images = static_cast<long long>(run.num_valid_images()),
                     .valid_pixels = static_cast<double>(pixels.valid.output.num_pixels()) /
-                                    static_cast<double>(size.num_pixels()),
-                    .image_side = std::max(size.height, size.width),
-                    .on_gpu = run.machine.device.is_cuda});
+                                    static_cast<double>(pixels.train.output.num_pixels())});
 }
 
 // The last checkpoint and the model. Returns the exit code.

@@ -21,11 +21,8 @@ StepRecord printed(int step, double step_seconds) {
 // Ten epochs of 1,000 steps. Validation has 300 steps' worth of images, whose forward passes take
 // as long as 100 steps.
 RunLength length() {
-  return {.epoch_steps = std::vector<double>(10, 1000),
-          .images_per_step = 100,
-          .valid_images = 30000,
-          .image_side = 224,
-          .on_gpu = false};
+  return {
+      .epoch_steps = std::vector<double>(10, 1000), .images_per_step = 100, .valid_images = 30000};
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -67,7 +64,7 @@ TEST(Forecast, WarnsOfDaysAndSaysWhatChangesThem) {
   const auto text = forecast.after_step(printed(21, 20));
   ASSERT_TRUE(text);
   EXPECT_TRUE(contains(text->warning, "2.5 days")) << text->warning;
-  for (const char* way : {"GPU", "--image-size 112", "--model-name", "--ranks", "--time-limit"})
+  for (const char* way : {"GPU", "--image-size", "--model-name", "--ranks", "--time-limit"})
     EXPECT_TRUE(contains(text->warning, way)) << way;
 }
 

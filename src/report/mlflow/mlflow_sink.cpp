@@ -96,13 +96,12 @@ std::optional<MlflowSettings> mlflow_settings_of_environment() {
   MlflowSettings settings;
   settings.tracking_uri = setting("MLFLOW_TRACKING_URI");
   if (settings.tracking_uri.empty()) return {};
-  const std::string insecure = setting("MLFLOW_TRACKING_INSECURE_TLS");
+  const std::string insecure = in_small_letters(setting("MLFLOW_TRACKING_INSECURE_TLS"));
   settings.login = {.token = setting("MLFLOW_TRACKING_TOKEN"),
                     .user = setting("MLFLOW_TRACKING_USERNAME"),
                     .password = setting("MLFLOW_TRACKING_PASSWORD"),
                     .ca_file = setting("MLFLOW_TRACKING_SERVER_CERT_PATH"),
-                    .insecure_tls = insecure == "true" || insecure == "True" ||
-                                    insecure == "TRUE" || insecure == "1"};
+                    .insecure_tls = insecure == "true" || insecure == "1"};
   settings.run_id = setting("MLFLOW_RUN_ID");
   settings.experiment_id = setting("MLFLOW_EXPERIMENT_ID");
   settings.experiment_name = setting("MLFLOW_EXPERIMENT_NAME");

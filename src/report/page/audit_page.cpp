@@ -58,9 +58,8 @@ std::string what_to_do(const AuditRecord& record, const std::filesystem::path& f
     const std::string again = shell_word(record.data_path) + " --labels " +
                               shell_word((folder / "decisions.csv").string()) + "`";
     if (record.has_several_labels) {
-      add("Open `doubtful.csv`, next to this page: its rows are in the order of the pictures "
-          "below. Correct the list that your labels are from where they are wrong, and train "
-          "again.");
+      add("Correct the list that your labels are from, with `doubtful.csv` beside this page, whose "
+          "rows are in the order of the pictures below, and train again.");
     } else {
       add("Decide below each picture: `suggested` is a guess. Save `decisions.csv` beside this "
           "page. Or edit a copy of `doubtful.csv` there: change wrong labels, empty those of "
@@ -134,9 +133,9 @@ std::string noise_section(const AuditRecord& record) {
   return section(
       "noise", "Doubted labels by class",
       element("p",
-              "Estimates: images of the class whose label the models doubt, the class that they "
-              "would give most of them, and images of other classes that they would give this one. "
-              "Images that are hard to judge count, too: too many rather than too few.") +
+              "Estimates, too many rather than too few: images of the class whose label the models "
+              "doubt, the class that they would give most of them, and images of other classes that "
+              "they would give this one.") +
           table("Classes, most doubted labels first",
                 {text_column("class"), "images", "doubted", "share", text_column("mostly"),
                  "missing", "in the list"},
@@ -181,8 +180,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
   if (record.num_seen > 0)
     add(Judged::kWarning, "The network itself was trained on " + grouped(record.num_seen) + " of " +
                               plural(record.num_images - record.num_bad, "image", "images") +
-                              ": it knows their labels, so its doubts say little about them. For "
-                              "a fair judgment use weights that were trained on other images.");
+                              " and knows their labels: use weights from other images.");
   const std::string lead =
       "Last layers fitted without the image agree with " +
       (record.has_several_labels ? percent(agreed) + " of "
@@ -200,8 +198,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
     add(Judged::kGood, lead + "The first labels in the list are probably wrong.");
   if (const auto count = static_cast<std::int64_t>(copies_between_classes(record)); count > 0)
     add(Judged::kWarning, plural(count, "copy has", "copies have") +
-                              " a different label than the original: one of the two is wrong, "
-                              "whatever the models say.");
+                              " a different label than the original: one of the two is wrong.");
   if (const auto count = static_cast<std::int64_t>(num_copies_across_sets(record)); count > 0)
     add(Judged::kWarning,
         plural(count, "copy of an image is", "copies of images are") +

@@ -32,17 +32,13 @@ Finding verdict_of(const EvaluatedModel& model) {
 std::string tiles_of(const EvaluatedModel& model) {
   const Evaluation& figures = model.figures;
   const Totals& totals = figures.totals();
-  const double recall = macro_recall(figures.classes()), f1 = macro_f1(figures.classes());
   const double error = expected_calibration_error(figures.calibration());
   return accuracy_tile("top1", "Top-1", totals.top1_accuracy(), top1_interval(totals),
                        majority_share(figures)) +
          (figures.has_top_k() ? accuracy_tile("top-k", formatted("Top-%d", figures.k()),
                                               totals.top5_accuracy(), top5_interval(totals))
                               : std::string()) +
-         tile("Macro recall", percent_figure("macro-recall", recall),
-              "all classes weighted equally") +
-         tile("Macro F1", figure("macro-f1", f1, formatted("%.3f", f1)),
-              "of recall and precision, all classes weighted equally") +
+         macro_tiles("", macro_recall(figures.classes()), macro_f1(figures.classes())) +
          tile("Calibration error", percent_figure("calibration-error", error),
               "between confidence and accuracy") +
          tile("Loss", figure("loss", totals.loss(), formatted("%.4f", totals.loss())),
@@ -177,24 +173,21 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   if (model.seen)
     for (const std::string& text : seen_texts(*model.seen)) add(Judged::kWarning, text);
   if (model.num_unlabeled > 0)
-    add(Judged::kWarning, plural(model.num_unlabeled, "image has", "images have") +
-                              " no label and " + (model.num_unlabeled == 1 ? "is" : "are") +
-                              " left out.");
+    add(Judged::kWarning,
+        plural(model.num_unlabeled, "image without a label is", "images without a label are") +
+            " left out.");
   if (model.num_unknown > 0)
     add(Judged::kWarning, plural(model.num_unknown, "image is", "images are") +
-                              " of classes that the model does "
-                              "not know (" +
-                              quoted_among(model.unknown_labels, model.data.classes, 10) +
-                              ") and left out: it would get every one of them wrong.");
+                              " left out, of classes that the model does not know (" +
+                              quoted_among(model.unknown_labels, model.data.classes, 10) + ").");
   if (model.num_bad > 0)
-    add(Judged::kWarning, plural(model.num_bad, "image", "images") + " could not be decoded and " +
-                              (model.num_bad == 1 ? "is" : "are") + " left out.");
+    add(Judged::kWarning,
+        plural(model.num_bad, "image", "images") + " left out, which could not be decoded.");
   if (totals.count > 0 && totals.count < kFewImages)
     add(Judged::kNote,
         "With " + plural(totals.count, "image", "images") + " the accuracy is uncertain by " +
-            formatted("%.0f points. ",
-                      50 * (top1_interval(totals).high - top1_interval(totals).low)) +
-            "More labeled images reduce that.");
+            formatted("%.0f points.",
+                      50 * (top1_interval(totals).high - top1_interval(totals).low)));
   const double error = expected_calibration_error(figures.calibration());
   double confidence = 0;
   for (const CalibrationBin& bin : figures.calibration()) confidence += bin.confidence_sum;

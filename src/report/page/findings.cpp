@@ -91,13 +91,13 @@ bool is_doubted(const RunRecord& run) {
 // Names the classes without validation images, if any: "“cat”, “cow”, “dog” and 2 more classes".
 std::string unseen_classes(const DataRecord& data) {
   constexpr int kMaxNamed = 3;
-  std::string text;
-  int count = 0;
+  std::vector<std::string> names;
   for (std::size_t label = 0; label < data.valid_counts.size(); ++label)
-    if (data.valid_counts[label] <= 0 && ++count <= kMaxNamed)
-      text += (text.empty() ? "" : ", ") + quoted_class(data, static_cast<int>(label));
-  count -= kMaxNamed;
-  return count > 0 ? text + " and " + plural(count, "more class", "more classes") : text;
+    if (data.valid_counts[label] <= 0) names.push_back(quoted_class(data, static_cast<int>(label)));
+  const auto more = std::ssize(names) - kMaxNamed;
+  if (more <= 0) return joined(names, ", ");
+  names.resize(kMaxNamed);
+  return joined(names, ", ") + " and " + plural(more, "more class", "more classes");
 }
 
 // Whether the network began with weights that were trained before.

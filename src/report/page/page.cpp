@@ -166,13 +166,7 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
   if (has_top5(run.start.data))
     tiles += accuracy_tile("top5", name("Top-5", kept), kept.valid.top5_accuracy(),
                            summary.top5_interval);
-  if (kept.macro) {  // empty for records of older versions
-    const auto& [recall, f1] = *kept.macro;
-    tiles += tile(name("Macro recall", kept), percent_figure("macro-recall", recall),
-                  "unweighted mean over the classes that have validation images") +
-             tile(name("Macro F1", kept), figure("macro-f1", f1, formatted("%.3f", f1)),
-                  "mean over the classes that have validation images or were predicted");
-  }
+  if (kept.macro) tiles += macro_tiles(name("", kept), kept.macro->recall, kept.macro->f1);
   if (best.epoch != kept.epoch && best.valid.top1_accuracy() > kept.valid.top1_accuracy())
     tiles += tile(name(("Best " + counted_name(best)).c_str(), best),
                   percent_figure("best-top1", best.valid.top1_accuracy()),
@@ -216,9 +210,8 @@ std::string answers_html(const Calibration& calibration) {
 std::string thresholds_html(const std::vector<AnswerBin>& answers) {
   std::string bins;
   for (const AnswerBin& bin : answers)
-    if (bin.images > 0)
-      bins += formatted("%.7g %lld %lld,", bin.from, static_cast<long long>(bin.images),
-                        static_cast<long long>(bin.right));
+    bins += formatted("%.7g %lld %lld,", bin.from, static_cast<long long>(bin.images),
+                      static_cast<long long>(bin.right));
   if (!bins.empty()) bins.pop_back();
   return "<p class=\"thresholds\" hidden data-bins=\"" + bins + "\"></p>";
 }
@@ -233,7 +226,6 @@ std::string trade_chart(const std::vector<AnswerBin>& answers) {
   const std::int64_t images = answer_rate(answers, 0).images;
   std::int64_t answered = 0, right = 0;
   for (auto bin = answers.rbegin(); bin != answers.rend(); ++bin) {
-    if (bin->images == 0) continue;
     answered += bin->images;
     right += bin->right;
     chart.series[0].points.push_back({share_of(answered, images), share_of(right, answered)});
@@ -437,10 +429,7 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   std::string lead =
       (details.epoch > 0 ? formatted("Results of the model of epoch %d, worst", details.epoch)
                          : std::string("Worst")) +
-      " class first. Recall: share of the class’s images that are classified correctly. Precision: "
-      "share of the predictions of this class that are correct. The macro recall (mean over the "
-      "classes that have images) is " +
-      percent(macro_recall(scores)) + ".";
+      " class first.";
   if (rows.size() < scores.size())
     lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
   return section("classes", "Results by class",

@@ -118,6 +118,7 @@ std::string binned_html(const std::string& name, const ConfidenceBins& bins);
 std::string results_html(const DataRecord& data, const ValidationDetails& details);
 // Tiles of figures that are not counted; `when` follows their names.
 std::string figure_tiles(const std::vector<Figure>& figures, const std::string& when);
+std::string macro_tiles(const std::string& when, double recall, double f1);
 std::string capitalized(std::string text);
 
 // Interpretation of metrics: did it work, can it be trusted, what limited its speed. Of a run:
@@ -148,8 +149,6 @@ std::string pair_finding(const EvaluationRecord& record, const ModelPair& pair);
 std::string better_start(const RunStart& start);
 // What to try next, most promising first. No two suggestions contradict each other.
 std::vector<std::string> next_steps(const RunRecord& run);
-// Time breakdown and advice; empty before the end of the first epoch.
-std::string time_finding(const RunRecord& run);
 
 // A way to make a run faster, with the measurements behind it.
 struct Rung {
@@ -157,8 +156,8 @@ struct Rung {
   std::string text;  // sentences of plain text
 };
 
-// In the order to try them: images, processors or batch, device, a bigger machine or more ranks.
-// Empty before the end of the first epoch.
+// In the order to try them: images, validation if it takes much, processors or batch, device, a
+// bigger machine or more ranks. Empty before the end of the first epoch.
 std::vector<Rung> speed_ladder(const RunRecord& run);
 
 // Several runs beside each other: defined in compare.cpp.

@@ -266,8 +266,8 @@ std::string settings_html(const RunRecord& run) {
 }
 
 std::string time_html(const RunRecord& run) {
-  const std::string finding = time_finding(run);
-  if (finding.empty()) return "";
+  const std::vector<Rung> rungs = speed_ladder(run);
+  if (rungs.empty()) return "";
   const std::vector<Bar> bars = bars_of(run.epochs);
   const PartSeconds shares = shares_of(run.epochs);
   constexpr double kLeast = 0.0005;
@@ -280,14 +280,14 @@ std::string time_html(const RunRecord& run) {
           : element("figure class=\"chart\"",
                     element("figcaption", element("h3", "Seconds per epoch")) +
                         time_chart(bars, shown) + folded("Values", time_table(bars, shown)));
-  std::string words = element("p", prose(finding));
+  std::string words;
   if (const std::string load = load_text(run.epochs); !load.empty())
     words += element("p id=\"load\"", "Load: " + load + ".");
   if (const std::string cost = cost_text(run); !cost.empty())
     words += element("p id=\"cost\"", "Cost: " + cost + ".");
   std::string ladder;
   bool is_next = true;  // until the first rung that is worth it
-  for (const Rung& rung : speed_ladder(run)) {
+  for (const Rung& rung : rungs) {
     ladder += element(rung.is_worth_it && is_next ? "li class=\"next\"" : "li", prose(rung.text));
     is_next = is_next && !rung.is_worth_it;
   }
@@ -324,8 +324,7 @@ Rung loader_rung(const RunSummary& summary) {
   const std::string measured = "Loading: " + percent(share) + " of training waited for images";
   if (share <= kMuchWaiting) return {false, measured + ", which is little."};
   return {true, measured +
-                    ". First try more `--loader-threads`, `--cache`, or `kiln pack --short-side` "
-                    "once: a faster device would only wait longer."};
+                    ". First try more `--loader-threads`, `--cache`, or `kiln pack --short-side`."};
 }
 
 // `waits`: the compute threads are idle because images are missing.
@@ -385,38 +384,16 @@ Rung machine_rung(const RunRecord& run, const RunSummary& summary) {
 
 }  // namespace
 
-std::string time_finding(const RunRecord& run) {
-  const RunSummary summary = summary_of(run);
-  const StepTimes& times = summary.times;
-  const double train = summary.train_seconds, all = train + summary.valid_seconds;
-  if (!(all > 0)) return "";
-  if (times.data_wait > kMuchWaiting * train)
-    return percent(times.data_wait / train) +
-           " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
-           "pack` would help; see docs/performance.md.";
-  if (times.communication > kMuchSumming * train)
-    return percent(times.communication / train) +
-           " of each training step waited for all-reduce over the ranks: `--accumulate` or a "
-           "larger "
-           "`--batch-size` would help.";
-  if (summary.valid_seconds > kMuchValidation * all)
-    return percent(summary.valid_seconds / all) +
-           " of the time was spent on validation: use a smaller validation set.";
-  if (const std::optional<double> busy = mean_load(run.epochs).gpu; busy && *busy < kBusy)
-    return "The GPU was busy for " + percent(*busy) +
-           " of the time, and did not wait for images: a larger `--batch-size` would use more of "
-           "it.";
-  return "Training did not wait for images: " +
-         percent(std::max(0.0, 1 - times.data_wait / train)) +
-         " of its time was spent computing. A faster device, more ranks or a smaller model would "
-         "speed it up.";
-}
-
 std::vector<Rung> speed_ladder(const RunRecord& run) {
   const RunSummary summary = summary_of(run);
   if (!(summary.train_seconds > 0)) return {};
   const auto [busy, watts, cpu] = mean_load(run.epochs);
   std::vector<Rung> rungs = {loader_rung(summary)};
+  if (const double share =
+          summary.valid_seconds / (summary.train_seconds + summary.valid_seconds);
+      share > kMuchValidation)
+    rungs.push_back({true, "Validation: " + percent(share) +
+                               " of the time. A smaller validation set takes less."});
   if (cpu > 0) rungs.push_back(processor_rung(cpu, rungs.front().is_worth_it));
   if (busy)
     rungs.push_back(

@@ -129,4 +129,11 @@ std::string figure_tiles(const std::vector<Figure>& figures, const std::string& 
   return tiles;
 }
 
+std::string macro_tiles(const std::string& when, double recall, double f1) {
+  return tile("Macro recall" + when, percent_figure("macro-recall", recall),
+              "all classes weighted equally") +
+         tile("Macro F1" + when, figure("macro-f1", f1, formatted("%.3f", f1)),
+              "of recall and precision, all classes weighted equally");
+}
+
 }  // namespace kiln

@@ -23,7 +23,6 @@ using Json = nlohmann::json;
 using Settings = std::map<std::string, std::string>;
 
 constexpr int kVersion = 2;
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
 
 constexpr std::pair<const char*, std::int64_t ScoreProgress::*> kCounts[] = {
     {"images", &ScoreProgress::num_images},
@@ -34,44 +33,14 @@ constexpr std::pair<const char*, std::int64_t ScoreProgress::*> kCounts[] = {
     {"seen_in_validation", &ScoreProgress::num_seen_in_validation},
     {"bad", &ScoreProgress::num_bad},
     {"damaged", &ScoreProgress::num_damaged}};
-constexpr std::size_t kNumKeys = std::size(kCounts) + 7;
 
-[[noreturn]] void fail(const std::string& clause) {
-  throw JsonFault(1, clause);
+// Of what is no such number, 0, which is then not what the text has.
+std::uint64_t count_in(const Json& value) {
+  return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
 }
 
-const Json& at(const Json& root, const char* key) {
-  const auto found = root.find(key);
-  if (found == root.end()) fail(std::string("has no '") + key + "'");
-  return *found;
-}
-
-const std::string& text_of(const Json& value, const std::string& key) {
-  if (!value.is_string()) fail("has " + json_kind(value) + " as '" + key.substr(0, 100) + "'");
-  return value.get_ref<const std::string&>();
-}
-
-std::int64_t count_of(const Json& root, const char* key) {
-  const Json& value = at(root, key);
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{kMaxCount})
-    fail(std::string("has no count as '") + key + "'");
-  return value.get<std::int64_t>();
-}
-
-// Parses a hash that hex_digits() wrote; fails for any other text.
-std::uint64_t hash_of(const Json& root, const char* key) {
-  const std::string& digits = text_of(at(root, key), key);
-  const std::uint64_t hash = number_in<std::uint64_t>(digits, 16).value_or(0);
-  if (hex_digits(hash) != digits) fail(std::string("has no hash as '") + key + "'");
-  return hash;
-}
-
-Settings settings_of(const Json& root, const char* key) {
-  const Json& object = at(root, key);
-  if (!object.is_object()) fail(std::string("has no object as '") + key + "'");
-  Settings settings;
-  for (const auto& [name, value] : object.items()) settings.emplace(name, text_of(value, name));
-  return settings;
+std::uint64_t hash_in(const Json& digits) {
+  return number_in<std::uint64_t>(digits.get_ref<const std::string&>(), 16).value_or(0);
 }
 
 }  // namespace
@@ -90,25 +59,29 @@ std::string format_score_progress(const ScoreProgress& progress) {
 }
 
 ScoreProgress parse_score_progress(std::string_view json) {
-  if (json.size() > kMaxProgressBytes) fail("is larger than 1 MiB");
+  const JsonFault other(1, "is not what this version of kiln writes");
+  if (json.size() > kMaxProgressBytes) throw other;
   const Json root = parse_json(json, RepeatedKeys::kRefused);
-  if (!root.is_object()) fail("is " + json_kind(root) + " instead of an object");
-  if (at(root, "version") != kVersion) fail("is from a different version of kiln");
-  if (root.size() != kNumKeys) fail("has unknown keys");
   ScoreProgress progress;
-  progress.settings = {settings_of(root, "rows"), settings_of(root, "bits")};
-  for (const auto& [name, count] : kCounts) progress.*count = count_of(root, name);
-  progress.first_bad = text_of(at(root, "first_bad"), "first_bad");
-  progress.names = hash_of(root, "names");
-  progress.bytes = static_cast<std::uint64_t>(count_of(root, "bytes"));
-  progress.hash = hash_of(root, "hash");
+  try {
+    progress.settings = {root.at("rows").get<Settings>(), root.at("bits").get<Settings>()};
+    for (const auto& [name, count] : kCounts)
+      progress.*count = static_cast<std::int64_t>(count_in(root.at(name)));
+    progress.first_bad = root.at("first_bad").get<std::string>();
+    progress.names = hash_in(root.at("names"));
+    progress.bytes = count_in(root.at("bytes"));
+    progress.hash = hash_in(root.at("hash"));
+  } catch (const Json::exception&) {
+    throw other;
+  }
+  if (format_score_progress(progress) != json) throw other;
   const std::int64_t num_answered = progress.num_images - progress.num_bad;
   if (num_answered < 0 || progress.num_labeled > num_answered ||
       progress.num_right > progress.num_labeled || progress.num_unsure > num_answered ||
       progress.num_damaged > progress.num_images ||
       progress.num_seen_in_training > progress.num_images ||
       progress.num_seen_in_validation > progress.num_images)
-    fail("has counts that contradict each other");
+    throw other;
   return progress;
 }
 

@@ -139,9 +139,8 @@ bool Checkpoints::is_due(bool epoch_ended) {
   if (!due || !writer_->is_busy()) return due;
   if (!std::exchange(has_warned_, true))
     run_.console.warning(
-        "A checkpoint was due while the previous one was still being written to '" + config_.path +
-        "', so it is skipped; later ones may be too. Use a faster disk or a longer "
-        "--checkpoint-every.");
+        "A checkpoint is skipped, since the previous one is still being written to '" +
+        config_.path + "'. Use a faster disk or a longer --checkpoint-every.");
   steps_ = 0;
   epochs_ = 0;
   since_ = {};
@@ -244,19 +243,20 @@ void Checkpoints::write(const std::string& finished) {
     if (step != 0) return;
   state_.exchange->gather_state();
   const std::vector<std::string> ranks = world.gather_on_rank_0(format_rank(saved_rank()));
-  std::vector<std::string> statistics =
-      world.gather_on_rank_0(pack_statistics(statistics_of(state_)));
-  std::vector<std::string> train_hashes = gather_train_hashes(world, run_.plan, run_.sources),
-                           valid_hashes;
+  std::vector<std::pair<std::string, std::string>> parts;
+  const auto add = [&](const char* what, std::vector<std::string> of_ranks) {
+    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
+      parts.emplace_back(formatted("rank.%zu.%s", rank, what), std::move(of_ranks[rank]));
+  };
+  add("statistics", world.gather_on_rank_0(pack_statistics(statistics_of(state_))));
+  add("train_hashes", gather_train_hashes(world, run_.plan, run_.sources));
   // Not needed before the end of epoch 1, whose validation reads all images anyway.
   if (state_.progress.epochs_done > 0)
-    valid_hashes = gather_valid_hashes(world, run_.plan, run_.sources);
+    add("valid_hashes", gather_valid_hashes(world, run_.plan, run_.sources));
   if (!writer_) return;
   writer_->wait();
   warn_of_failure();
-  statistics_ = std::move(statistics);
-  train_hashes_ = std::move(train_hashes);
-  valid_hashes_ = std::move(valid_hashes);
+  parts_ = std::move(parts);
   state_json_ = format_saved_run(saved_run(finished), ranks);
   record_ = run_.log.record_text();
   copy_to_host(tensors_of(state_), copies_);
@@ -264,14 +264,8 @@ void Checkpoints::write(const std::string& finished) {
   CheckpointView view{
       .state_json = state_json_, .record = record_, .best_epoch = state_.progress.best.epoch};
   for (const NamedTensor& copy : copies_) view.tensors.push_back(view_of(copy));
-  for (const auto& [what, of_ranks] :
-       {std::pair("statistics", &statistics_), std::pair("train_hashes", &train_hashes_),
-        std::pair("valid_hashes", &valid_hashes_)})
-    for (std::size_t rank = 0; rank < of_ranks->size(); ++rank) {
-      const std::string& bytes = (*of_ranks)[rank];
-      view.tensors.push_back(
-          {formatted("rank.%zu.%s", rank, what), DType::kUInt8, {std::ssize(bytes)}, bytes});
-    }
+  for (const auto& [name, bytes] : parts_)
+    view.tensors.push_back({name, DType::kUInt8, {std::ssize(bytes)}, bytes});
   for (const NamedTensor& weight : best_) view.best.push_back(view_of(weight));
   writer_->begin(std::move(view));
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/system.h"
@@ -63,7 +64,7 @@ class Checkpoints {
 
   // On rank 0: read by the writer while it is busy.
   std::vector<NamedTensor> copies_;  // the state's tensors, on the host, row-major
-  std::vector<std::string> statistics_, train_hashes_, valid_hashes_;  // by rank
+  std::vector<std::pair<std::string, std::string>> parts_;  // of the ranks: names and bytes
   std::vector<NamedTensor> best_;
   std::string state_json_, record_;
   std::unique_ptr<CheckpointWriter> writer_;  // last: it uses the members above

@@ -45,24 +45,26 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
                                          "--checkpoint-path.");
 }
 
+// Notes what has changed.
+void compare(const std::string& what, const std::string& before, const std::string& now,
+             std::vector<std::string>& differences) {
+  if (now != before) differences.push_back(what + " was " + before + " and is now " + now);
+}
+
 std::vector<std::string> differing_options(const TrainConfig& config, const SavedRun& saved) {
   const Settings settings = with_checkpoint(config.settings, saved.options);
   OptionTexts before = saved.options;
-  if (!saved.options_in_effect.empty())
-    for (const Setting& setting : settings)
-      for (auto& [name, text] : before)  // a given value is compared with what the run had found
-        if (setting.is_given() && setting.option->name == name)
-          text = value_of(saved.options_in_effect, name);
+  for (const Setting& setting : settings)
+    for (auto& [name, text] : before)  // a given value is compared with what the run had found
+      if (setting.is_given() && setting.option->name == name)
+        text = value_of(saved.options_in_effect, name);
   std::vector<std::string> differences = changes_of(before, settings.texts(), Effect::kResult);
-  if (const std::optional<Precision> now = config.optimization.precision;
-      now && precision_name(*now) != saved.precision)
-    differences.push_back("--precision was " + saved.precision + " and is now " +
-                          precision_name(*now));
-  if (const std::optional<Exif> now = config.data.records.exif;
-      now && exif_name(*now) != saved.exif)
-    differences.push_back("--exif was " + saved.exif + " and is now " + exif_name(*now));
-  if (const std::optional<Fit> now = config.data.fit; now && fit_name(*now) != saved.fit)
-    differences.push_back("--fit was " + saved.fit + " and is now " + fit_name(*now));
+  if (const std::optional<Precision> now = config.optimization.precision)
+    compare("--precision", saved.precision, precision_name(*now), differences);
+  if (const std::optional<Exif> now = config.data.records.exif)
+    compare("--exif", saved.exif, exif_name(*now), differences);
+  if (const std::optional<Fit> now = config.data.fit)
+    compare("--fit", saved.fit, fit_name(*now), differences);
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0) -
                       (saved.progress.automatic ? 1 : 0);  // epoch 1 fitted the head
   const OptimizationConfig& length = config.optimization;
@@ -344,10 +346,7 @@ std::string check_resumed(const SavedRun& saved, const Job& job) {
                             shown(now));
     // Of options whose texts are equal, but which follow from whether these and others are given. A
     // learning rate that is not given stays as it was.
-    const OptionTexts& before = saved.options_in_effect;
-    const auto changes =
-        before.empty() ? std::vector<Setting>() : changed_options(before, plan.texts_in_effect);
-    for (const Setting& changed : changes)
+    for (const Setting& changed : changed_options(saved.options_in_effect, plan.texts_in_effect))
       if (const std::string& name = changed.option->name;
           name == options::kAuto || name == options::kAugment ||
           (name == options::kEpochs && plan.stop.length.steps > 0))
@@ -370,16 +369,13 @@ std::string check_resumed(const SavedRun& saved, const Job& job) {
 std::string why_not_bit_equal(const SavedRun& saved, const Job& job) {
   const SavedMachine &before = saved.machine, now = saved_machine(job.machine, job.world);
   std::vector<std::string> reasons;
-  const auto compare = [&](const std::string& what, const std::string& old,
-                           const std::string& text) {
-    if (old != text) reasons.push_back(what + " was " + old + " and is now " + text);
-  };
-  compare("the number of ranks", std::to_string(before.num_ranks), std::to_string(now.num_ranks));
+  compare("the number of ranks", std::to_string(before.num_ranks), std::to_string(now.num_ranks),
+          reasons);
   compare("the number of compute threads", std::to_string(before.num_threads),
-          std::to_string(now.num_threads));
-  compare("the device", before.device, now.device);
-  compare("the instruction set", before.instructions, now.instructions);
-  compare("the program", before.version, now.version);
+          std::to_string(now.num_threads), reasons);
+  compare("the device", before.device, now.device, reasons);
+  compare("the instruction set", before.instructions, now.instructions, reasons);
+  compare("the program", before.version, now.version, reasons);
   for (std::string& change : changes_of(saved.options, job.config.settings.texts(), Effect::kBits))
     reasons.push_back(std::move(change));
   if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&

@@ -63,18 +63,17 @@ struct SavedRun {
       finished;  // why training ended: "epochs", "patience", "time-limit"; empty: it did not
   SavedMachine machine;
   OptionTexts options;
-  OptionTexts options_in_effect;   // Plan's; empty if an earlier version saved the run
+  OptionTexts options_in_effect;   // Plan's
   std::string precision = "fp32";  // also if chosen by auto
   std::string exif = "ignore";     // or "apply", also if chosen by auto
-  std::string fit = "crop";        // likewise; earlier versions had no other
-  std::vector<double> mean, std;   // of the normalization, also if chosen by auto; or empty
-  // PixelPlan::by_images, without its reason; empty too if an earlier version saved the run.
-  std::optional<AutomaticSize> image_size;
+  std::string fit = "crop";        // likewise
+  std::vector<double> mean, std;   // of the normalization, likewise
+  std::optional<AutomaticSize> image_size;  // PixelPlan::by_images, without its reason
   std::string model, model_fingerprint;
   std::string transforms;  // from --transform-path, as JSON; empty: not given
   long long global_batch = 0;
   double peak_learning_rate = 0;
-  double head_rate = 0;                 // OptimizerPlan's; 0 if an earlier version saved the run
+  double head_rate = 0;                 // OptimizerPlan's
   std::optional<LossScale> loss_scale;  // for fp16
   std::int64_t averaged_steps = 0;      // steps in the averaged weights, with --ema
   Progress progress;                    // without weights

@@ -45,10 +45,8 @@ std::string accuracy_text(const Totals& totals) {
 }
 
 std::string reason(const Run& run) {
-  const BestBy best_by = run.config.optimization.best_by;
-  const std::string by = best_by == BestBy::kTop1   ? ""
-                         : best_by == BestBy::kLoss ? "; --best-by loss decides"
-                                                    : "; --best-by macro-recall decides";
+  const std::string by =
+      run.config.optimization.best_by == BestBy::kTop1 ? "" : "; --best-by decides";
   const AutomaticRecord& found = run.state->progress.automatic->found;
   const std::string frozen = "the frozen network with the fitted last layer";
   if (found.keeps_tuned)
@@ -137,9 +135,7 @@ void add_doubtful(const Job& job, const at::Tensor& logits, const LabeledFeature
   PictureList doubtful{
       "doubtful", "Labels that the models doubt",
       "Judged by the models of folds that have not seen the image (confident learning), most "
-      "doubtful first. `kiln audit` lists them all, with duplicates, in a file that you can "
-      "correct "
-      "and train with.",
+      "doubtful first. `kiln audit` lists all in a file to correct and train with.",
       ""};
   for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
     const std::uint32_t sample = images.samples[row];
@@ -256,12 +252,10 @@ class FeatureRun {
     const double to_come = watch_.seconds() * (train + valid - done) / std::max(1.0, done);
     if (run_.clock.seconds_used() + to_come <= limit) return;
     was_warned_of_time_ = true;
-    run_.console.warning(
-        "--time-limit " + plan_.stop.time_limit_word +
-        " is too short: one pass of all images through the network takes about " +
-        duration_text(watch_.seconds() + to_come) +
-        ", and is completed anyway, so that there is a model. Use a smaller network or "
-        "--image-size.");
+    run_.console.warning("--time-limit " + plan_.stop.time_limit_word +
+                         " is too short: one pass of all images through the network takes about " +
+                         duration_text(watch_.seconds() + to_come) +
+                         ", and is completed anyway. Use a smaller network or --image-size.");
   }
 
   // The ranks wait for rank 0, which has all features.
@@ -312,10 +306,7 @@ class FeatureRun {
   // model.
   FitWatch fit_watch() const {
     const double limit = run_.config.optimization.time_limit_s, begin = run_.clock.seconds_used();
-    long long bytes = 0;
-    for (const NamedTensor& weight : weights_)
-      bytes += static_cast<long long>(weight.tensor.nbytes());
-    const double left = limit - closing_seconds(limit, bytes) - begin;
+    const double left = limit - closing_seconds(limit, bytes_of(weights_)) - begin;
     const auto news = std::make_shared<FitNews>(FitNews{PacedNews(run_.console)});
     FitWatch watch{.is_stopped = [news] {
       news->news.show([&] { return news->text(); });

@@ -136,8 +136,8 @@ std::string note_of_lost_contrast(const Dataset& set) {
   if (highest < 0) return {};
   if (are_plain)
     return formatted(
-        "the images of '%s' have one color each, as far as %zu of them show: if it is their "
-        "transparency that shows something, which is not used, put them on a background",
+        "the images of '%s' have one color each, as far as %zu of them show: transparency is not "
+        "used, so put them on a background",
         set.root.string().c_str(), count);
   return formatted(
       "the images of '%s' are nearly black: in %zu of them no sample is above %d of 255. If they "

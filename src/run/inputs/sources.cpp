@@ -216,8 +216,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   for (std::size_t i = 0; i < split.sides.size(); ++i) {
     validates[i] = split.sides[i] == Side::kValid;
     trains[i] = !validates[i];
-    if (!split.groups.empty())
-      (validates[i] ? known.valid_groups : known.train_groups).push_back(split.groups[i]);
+    if (!split.groups.empty() && trains[i]) known.train_groups.push_back(split.groups[i]);
   }
   known.csv = format_split(split.set, split.sides, split.groups);
   known.summary = std::move(split.summary);
@@ -416,9 +415,7 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
     throw Error(
         ErrorCode::kGreaterThanOrEqualTo,
         "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
-        "pixel, which cannot be normalized over a single image: use --batch-size 2 or more, or a "
-        "larger "
-        "--image-size.");
+        "pixel, which cannot be normalized over a single image: use --batch-size 2 or more.");
 }
 
 ScanPlan scan_plan(int num_threads, Log& log) {

@@ -31,8 +31,8 @@ TransformChain read_transformation(const std::filesystem::path& folder);
 struct InputSplit {
   std::string csv;      // the contents of split.csv
   std::string summary;  // for the log
-  // The result of groups_of(), by image of `train` and of `valid`; empty with --split.
-  std::vector<std::uint32_t> train_groups, valid_groups;
+  // The result of groups_of(), by image of `train`; empty with --split.
+  std::vector<std::uint32_t> train_groups;
 };
 
 // The images and the network. During the run only the images' hashes change, which loaders note.

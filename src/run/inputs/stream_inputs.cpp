@@ -143,8 +143,7 @@ void check_stream_options(const TrainConfig& config, const Sources& sources, int
   if (optimization.class_weights != ClassWeights::kNone ||
       optimization.sample != Sampling::kShuffle)
     refuse(stream +
-           ", whose class counts are unknown: --class-weights and --sample balanced need files, "
-           "such as those of `kiln pack`.");
+           ", whose class counts are unknown: --class-weights and --sample balanced need files.");
   if (optimization.folds > 0)
     refuse(stream + ", and --folds needs images that can be read again: give files.");
   if (num_ranks > 1 && !config.data.has_train_shard)

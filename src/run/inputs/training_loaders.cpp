@@ -125,9 +125,8 @@ CacheChoice choose_cache(const DataConfig& config, const Sources& sources, const
   if (!holds_one && !streams)
     throw Error(ErrorCode::kUserError,
                 "The cache may take " + bytes_text(limit) +
-                    ", a quarter of the available memory, which is too little for even one " +
-                    (decoded ? "decoded image" : "file") +
-                    " and the cache's table: use --cache none.");
+                    ", a quarter of the available memory, too little for one " +
+                    (decoded ? "decoded image" : "file") + " and its table: use --cache none.");
   return choice;
 }
 

@@ -25,12 +25,15 @@
 namespace kiln {
 namespace {
 
+constexpr const char* kTwoLayers =
+    "the network ends in two linear layers, like one made by `kiln init-model --pretrained True`";
+constexpr const char* kFitted =
+    "with --freeze backbone and --augment none the last layer is fitted to features directly";
+
 // A clause that says why --auto True cannot be used; empty if it can.
 std::string hindrance(const Sources& sources, bool has_weights) {
   if (sources.train.is_stream()) return "the images of a stream cannot be read again";
-  if (sources.spec().pretrained)
-    return "the network ends in two linear layers, like one made by `kiln init-model --pretrained "
-           "True`";
+  if (sources.spec().pretrained) return kTwoLayers;
   if (!has_weights) return "the weights are not pretrained: give some with --weights";
   return "";
 }
@@ -109,9 +112,7 @@ bool can_use_features(Freeze freeze, const Sources& sources, const TransformSpec
                   (draws(pixels) ? "--transform-path has random operations (" +
                                        pixels.chain->whole.summary() +
                                        "): remove those whose names begin with Random"
-                                 : std::string("the network ends in two linear layers, like one "
-                                               "made by `kiln init-model --pretrained True`: give "
-                                               "--model-name and --weights instead")) +
+                                 : kTwoLayers + std::string(": give --model-name and --weights")) +
                   ", or leave --folds out.");
 }
 
@@ -120,12 +121,9 @@ bool can_use_features(Freeze freeze, const Sources& sources, const TransformSpec
 void check_unused(const Settings& settings, std::vector<std::string>& warnings) {
   for (const std::string_view name : options::kOfEpochsAlone)
     if (!settings.of(name).is_default())
-      throw Error(
-          ErrorCode::kUserError,
-          "--" + std::string(name) +
-              " applies to training in epochs, but with --freeze backbone and --augment none the "
-              "last layer is fitted to features directly: use --augment flip, or leave --" +
-              std::string(name) + " out.");
+      throw Error(ErrorCode::kUserError, "--" + std::string(name) +
+                                             " applies to training in epochs, but " + kFitted +
+                                             ": use --augment flip, or leave it out.");
   std::vector<std::string> unused;
   for (const std::string_view name : options::kOfEpochs)
     if (const Setting& setting = settings.of(name);
@@ -133,9 +131,7 @@ void check_unused(const Settings& settings, std::vector<std::string>& warnings) 
       unused.push_back("--" + std::string(name));
   if (!unused.empty())
     warnings.push_back(
-        without_effect(unused,
-                       "with --freeze backbone and --augment none the last layer is fitted to "
-                       "features directly; --augment flip trains it in epochs"));
+        without_effect(unused, kFitted + std::string("; --augment flip trains it in epochs")));
 }
 
 // Rank 0 holds the features of all images.
@@ -151,10 +147,9 @@ void check_feature_memory(const Sources& sources, const ImageModel& model, bool 
   throw Error(
       ErrorCode::kUserError,
       (is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
-          formatted(" the features of all %s images are kept in memory and take %s, more than half "
-                    "of what is available: use --freeze backbone --augment flip, which trains the "
-                    "last layer in epochs, or fewer images.",
-                    grouped(count).c_str(), bytes_text(needed).c_str()));
+          " the features of all " + grouped(count) + " images take " + bytes_text(needed) +
+          ", more than half of the available memory: use --freeze backbone --augment flip, which "
+          "trains the last layer in epochs, or fewer images.");
 }
 
 // Throws what make_plan() throws for options that fit each other, but not these images or this
@@ -211,23 +206,15 @@ Length length_of(const TrainConfig& config, std::int64_t steps_per_epoch, bool i
   return length;
 }
 
-// A learning rate that was not given, or scaled by another number of ranks, stays in effect when
-// the run resumes; a given one is that of before, unless an earlier version of the program, which
-// did not compare them, has saved the run.
+// A learning rate stays in effect when the run resumes, whatever the number of ranks.
 double peak_of(const PlanInputs& given, double learning_rate, int num_ranks) {
-  const OptimizationConfig& config = given.config.optimization;
-  if (given.resume) {
-    const SavedRun& saved = given.resume->run;
-    if (!given.config.settings.is_given(options::kLearningRate) ||
-        saved.machine.num_ranks != num_ranks || !saved.options_in_effect.empty())
-      return saved.peak_learning_rate;
-  }
-  return learning_rate *
-         config.lr_scaling.of(given.config.ranks.exchange.num_summed_ranks(num_ranks));
+  if (given.resume) return given.resume->run.peak_learning_rate;
+  const int num_summed = given.config.ranks.exchange.num_summed_ranks(num_ranks);
+  return learning_rate * given.config.optimization.lr_scaling.of(num_summed);
 }
 
 double head_rate_of(const PlanInputs& given, double learning_rate) {
-  if (given.resume && given.resume->run.head_rate > 0) return given.resume->run.head_rate;
+  if (given.resume) return given.resume->run.head_rate;
   const std::optional<double> rate = given.config.optimization.head_learning_rate;
   return rate ? *rate / learning_rate : OptimizerPlan().head_rate;
 }

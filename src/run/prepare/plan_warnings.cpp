@@ -69,9 +69,8 @@ class Warnings {
         warn(note);
     if (draws(plan_.pixels.valid))
       warn(
-          "ColorJitter of --transform-path changes validation images too, and all images that the "
-          "model will see, by one draw for all of them: only operations whose names begin with "
-          "Random are for training alone");
+          "ColorJitter of --transform-path changes validation images too, all by one draw: only "
+          "operations whose names begin with Random are for training alone");
     schedule();
     return std::move(said_);
   }

@@ -123,8 +123,7 @@ Setting network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
   const std::string& path = data.split.data_path.empty() ? data.train_path : data.split.data_path;
   if (is_stream_path(path))
     throw Error(ErrorCode::kUserError,
-                "--model-name auto counts the images, but those of a stream come only once: name a "
-                "network, such as resnet18.");
+                "--model-name auto cannot count the images of a stream: name a network.");
   const std::size_t images = read_dataset(path, "Training dataset").samples.size();
   const double side = data.image_size > 0 ? data.image_size : 224;
   std::string name, reason = grouped(static_cast<long long>(images)) + " images";
@@ -195,9 +194,9 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
     problems.collect([&] {
       if (config.ranks.sync_batch_norm && sources.spec().memory_efficient)
         throw Error(ErrorCode::kUserError,
-                    "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
-                    "recomputation sees only this rank's batch: create the model without "
-                    "--memory-efficient, or omit --sync-batch-norm.");
+                    "--sync-batch-norm cannot be used with a memory-efficient DenseNet, which sees "
+                    "only this rank's batch: omit it, or create the model without "
+                    "--memory-efficient.");
     });
     problems.collect([&] { check_stream_options(config, sources, world.size()); });
     if (world.leads())
@@ -350,12 +349,17 @@ void begin_record(Run& run) {
   const SavedRun& saved = run.resume->run;
   if (std::string lost = why_not_bit_equal(saved, run); !lost.empty())
     warnings.push_back(std::move(lost));
-  ResumedRecord from{.checkpoint_time = saved.time,
-                     .epoch = saved.progress.epochs_done + 1,
-                     .step = saved.steps()};
-  if (run.world.leads()) from.record = std::move(run.resume->checkpoint->record);
+  std::string record;
+  if (run.world.leads()) record = std::move(run.resume->checkpoint->record);
   run.resume->checkpoint.reset();
-  run.log.resume(start, warnings, from);
+  run.log.resume(start, warnings,
+                 {.time = start.time,
+                  .epoch = saved.progress.epochs_done + 1,
+                  .step = saved.steps(),
+                  .checkpoint_time = saved.time,
+                  .num_ranks = start.num_ranks,
+                  .host = start.host},
+                 record);
 }
 
 // Reads the sources, binds what follows from their length, and plans. A collective.
@@ -444,12 +448,13 @@ std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const Run& run
   return copy;
 }
 
+long long bytes_of(const std::vector<NamedTensor>& tensors) {
+  long long bytes = 0;
+  for (const NamedTensor& item : tensors) bytes += static_cast<long long>(item.tensor.nbytes());
+  return bytes;
+}
+
 long long bytes_of_copies(const TrainState& state, bool writes_checkpoints) {
-  const auto bytes_of = [](const std::vector<NamedTensor>& items) {
-    long long bytes = 0;
-    for (const NamedTensor& item : items) bytes += static_cast<long long>(item.tensor.nbytes());
-    return bytes;
-  };
   const long long weights = bytes_of(state.model->state());  // of the best epoch
   if (!writes_checkpoints) return weights;
   const long long averages = state.averages ? bytes_of(state.averages->state()) : 0;
@@ -480,8 +485,7 @@ void begin(Run& run) {
         bytes > static_cast<long long>(kMaxStateDictBytes))
       throw Error(ErrorCode::kUserError,
                   "The model would have " + bytes_text(bytes) +
-                      ", but a model's file holds at most 4 GiB: use a smaller network, or fewer "
-                      "classes.");
+                      ", but a model's file holds at most 4 GiB: use a smaller network.");
   });
   install_stop_signals();
   // A run may have been resumed before with other options, which no checkpoint remembers.

@@ -25,6 +25,8 @@ void begin(Run& run);
 // A copy of the network with the same weights, ready to train.
 std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const Run& run);
 
+long long bytes_of(const std::vector<NamedTensor>& tensors);
+
 // The host memory, in bytes, that rank 0 needs for the weights of the best epoch and, if
 // `writes_checkpoints`, for a checkpoint, which also holds the optimizer's state (AdamW two numbers
 // per weight, SGD one) and the averages of --ema.

@@ -155,12 +155,11 @@ std::string describe_ranks(const World& world) {
   std::vector<std::string> names = world.hosts();
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  std::string text =
-      std::to_string(world.size()) + (names.size() == 1 ? " on host " : " on hosts ");
-  const std::size_t named = names.size() > 2 * kMaxNamed ? kMaxNamed : names.size();
-  for (std::size_t i = 0; i < named; ++i) text += (i == 0 ? "" : ", ") + names[i];
-  if (named < names.size()) text += formatted(" and %zu more", names.size() - named);
-  return text;
+  const char* on = names.size() == 1 ? " on host " : " on hosts ";
+  const std::size_t more = names.size() > 2 * kMaxNamed ? names.size() - kMaxNamed : 0;
+  names.resize(names.size() - more);
+  return std::to_string(world.size()) + on + joined(names, ", ") +
+         (more > 0 ? formatted(" and %zu more", more) : "");
 }
 
 }  // namespace kiln

@@ -30,12 +30,6 @@ constexpr std::size_t kPortion = 64;   // images that a thread takes at a time
   throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(folder) + ": " + text);
 }
 
-[[noreturn]] void fail_to_write(const fs::path& path, const std::error_code& fault) {
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              "'" + path.string() + "' cannot be written: " + fault.message() +
-                  ". Check its permissions or choose another output.");
-}
-
 // The relative paths of all files and folders below a folder, except ignored ones. Each folder
 // comes before those inside it. Links are not followed.
 struct Contents {
@@ -55,7 +49,7 @@ Contents contents_of(const fs::path& folder) {
     (is_folder ? contents.folders : contents.files)
         .push_back(entry->path().lexically_relative(folder));
   }
-  if (fault) fail_to_write(folder, fault);
+  if (fault) fail_to_write(folder, fault.value());
   return contents;
 }
 
@@ -209,12 +203,10 @@ void warn_of_notes(const Dataset& set, Log& log) {
         "The list's rows for training, validation and test are written together. --split-name "
         "writes those of one set.");
   std::vector<std::string> lost;
-  if (samples.has_groups()) lost.emplace_back("group");
-  if (samples.has_weights()) lost.emplace_back("weight");
+  if (samples.has_groups()) lost.emplace_back("groups");
+  if (samples.has_weights()) lost.emplace_back("weights");
   if (!lost.empty())
-    log.warning("The output has nothing of the list's " +
-                std::string(lost.size() > 1 ? "columns " : "column ") + joined(lost, " and ") +
-                ".");
+    log.warning("The output has nothing of the list's " + joined(lost, " and ") + ".");
 }
 
 void OtherContents::add(std::string_view file_name, std::string_view bytes) {
@@ -233,9 +225,8 @@ void OtherContents::require_others(bool has_images, const Dataset& set) const {
 
 std::string OtherContents::note() const {
   if (count_ == 0) return {};
-  return std::to_string(count_) +
-         (count_ == 1 ? " file is no image and is not copied: "
-                      : " files are no images and are not copied: ") +
+  return plural(static_cast<long long>(count_), "file is no image and is not copied: ",
+                "files are no images and are not copied: ") +
          named();
 }
 
@@ -350,11 +341,9 @@ int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;
   Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
   report_unused(config.records, set);
-  const std::size_t num_images = set.samples.size(), num_classes = set.classes.size();
-  log.info("Found " + std::to_string(num_images) + (num_images == 1 ? " image" : " images") +
-           (set.labeled()
-                ? " in " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes")
-                : " without labels") +
+  log.info("Found " + plural(std::ssize(set.samples), "image", "images") +
+           (set.labeled() ? " in " + plural(std::ssize(set.classes), "class", "classes")
+                          : " without labels") +
            " (" + describe(set.kind) + " '" + set.root.string() + "').");
   warn_of_notes(set, log);
   if (!set.labeled())

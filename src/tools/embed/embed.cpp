@@ -112,10 +112,8 @@ LabeledFeatures known_features(PredictionJob& job, Predictions& predictions, Dat
   if (num_others * kOneOtherIn > features.size())
     throw Error(ErrorCode::kUserError,
                 some.name + " '" + some.root.string() + "': " + grouped(num_others) + " of " +
-                    grouped(features.size()) +
-                    " images that were looked at are none that this model was made with (" +
-                    std::string(kSeenImagesFile) +
-                    "): give the images that it was trained on, and those of its validation.");
+                    grouped(features.size()) + " images are none that this model was made with (" +
+                    std::string(kSeenImagesFile) + "): give those of its training and validation.");
   features.rows = at::tensor(values).view({features.size(), model.num_features()});
   return features;
 }

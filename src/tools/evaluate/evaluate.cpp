@@ -383,13 +383,13 @@ void log_metrics(const EvaluatedModel& model, Log& log) {
 
 // Draws heat maps of the most confident mistakes: pictures in the folder, thumbnails for the page.
 void explain_mistakes(PredictionJob& job, Predictor& model, ModelAnswers& answers) {
-  const Explained explained =
+  const std::vector<at::Tensor> maps =
       job.explanations->add(model, answers.pixels, job.images, answers.mistakes, job.log);
   std::vector<JudgedImage>& shown = answers.model.details.pictures.front().images;
   for (std::size_t i = 0; i < answers.mistakes.size(); ++i)
-    if (explained.maps[i].defined())
+    if (maps[i].defined())
       shown[i].heat_map =
-          thumbnail_of(job.images, answers.mistakes[i].sample, answers.pixels, explained.maps[i]);
+          thumbnail_of(job.images, answers.mistakes[i].sample, answers.pixels, maps[i]);
 }
 
 // Evaluates one model after another, and writes a file of answers for each.
@@ -494,7 +494,7 @@ int run(const EvaluateConfig& config, Process& process) {
   if (!config.no_pictures) warn_without_pictures(log);
   add_reports(record, config.output_path, files);
   output->replace(std::move(files), earlier_files(config.output_path));
-  if (job.explanations) job.explanations->commit();
+  if (job.explanations) job.explanations->commit(log);
   for (const EvaluatedModel& model : record.models) {
     log.info("");
     log.info("model:     " + name_of(model));
@@ -505,8 +505,7 @@ int run(const EvaluateConfig& config, Process& process) {
   for (const ModelPair& pair : record.pairs) log.info(pair_finding(record, pair));
   send_to_mlflow(record, config, log);
   log.info("");
-  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'" +
-           (job.explanations ? " and '" + config.explain + "'." : "."));
+  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");
   if (config.json) std::fputs(evaluation_json(record).c_str(), stdout);
   return reaches_floors(record, config.at_least, log) ? 0 : kBelowFloor;
 }

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/listing.h"
@@ -20,6 +19,7 @@
 #include "model/catalogue.h"
 #include "model/weights/starting_weights.h"
 #include "record/run_file.h"
+#include "run/checkpoint/saved_run.h"
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
@@ -141,43 +141,31 @@ void inspect_model_directory(const fs::path& path, Report& report) {
   report["label_map"] = std::move(labels);
 }
 
-// Reports what state.json says. Any field may be missing, since other versions may write others.
-void report_progress(const nlohmann::json& state, Report& report) {
-  constexpr double kMaxSeconds = 9e9;  // since 1970, so that system_clock does not overflow
-  const auto tell = [&](const nlohmann::json& object, const char* field, const char* name) {
-    if (object.is_object() && object.contains(field) && object[field].is_primitive())
-      report[name] = object[field];
-  };
-  for (const char* name : {"model", "epochs_done", "steps", "finished"}) tell(state, name, name);
-  const nlohmann::json best =
-      state.is_object() ? state.value("best", nlohmann::json()) : nlohmann::json();
-  tell(best, "epoch", "best_epoch");
-  tell(best, "top1", "best_top1");
-  tell(state, "time", "written");
-  if (!report.contains("written") || !report["written"].is_number()) return;
-  const std::chrono::seconds time(
-      static_cast<std::int64_t>(std::clamp(report["written"].get<double>(), 0.0, kMaxSeconds)));
-  report["written"] = time_stamp(std::chrono::system_clock::time_point(time));
-}
-
 int inspect_checkpoint(const fs::path& path, Report& report) {
+  constexpr double kMaxSeconds = 9e9;  // since 1970, so that system_clock does not overflow
   report["kind"] = "Checkpoint";
   report["path"] = path.string();
+  report["whole"] = false;
   try {
     std::vector<std::string> skipped;
     const Checkpoint checkpoint = read_checkpoint(path, skipped);
     report["path"] = checkpoint.path.string();
+    const SavedRun saved = parse_saved_run(checkpoint.state_json);
+    const std::chrono::seconds time(
+        static_cast<std::int64_t>(std::clamp(saved.time, 0.0, kMaxSeconds)));
     report["whole"] = true;
-    report_progress(parse_json(checkpoint.state_json), report);
+    report["model"] = saved.model;
+    report["epochs_done"] = saved.progress.epochs_done;
+    report["steps"] = saved.steps();
+    report["finished"] = saved.finished;
+    report["best_epoch"] = saved.progress.best.epoch;
+    report["best_top1"] = saved.progress.best.valid.top1_accuracy();
+    report["written"] = time_stamp(std::chrono::system_clock::time_point(time));
     report["bytes"] = checkpoint.bytes;
     report["notes"] = skipped;
     return 0;
   } catch (const Error& fault) {
-    report["whole"] = false;
     report["fault"] = fault.message();
-  } catch (const JsonFault& fault) {
-    report["whole"] = false;
-    report["fault"] = std::string("its state.json ") + fault.what();
   }
   return 1;
 }

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -112,17 +111,14 @@ class MpiLog {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, std::fclose};
 };
 
-// Of a file; another one after it was written.
-struct FileStamp {
-  unsigned long long inode = 0;
-  long long seconds = 0, nanoseconds = 0;
-  bool operator==(const FileStamp&) const = default;
-};
+// When a file was written; the least time if it is not there.
+std::filesystem::file_time_type time_of(const std::filesystem::path& path) {
+  std::error_code absent;
+  return std::filesystem::last_write_time(path, absent);
+}
 
-FileStamp stamp_of(const std::filesystem::path& path) {
-  struct stat found {};
-  if (::stat(path.c_str(), &found) != 0) return {};
-  return {found.st_ino, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+std::string name_of(int rank) {
+  return rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(rank);
 }
 
 bool is_stop_code(int code) {
@@ -136,13 +132,12 @@ class Launch {
         log_(log),
         mpi_log_(config, log),
         error_info_(error_info_path(config.log_path)),
-        error_info_before_(stamp_of(error_info_)),
+        error_info_before_(time_of(error_info_)),
         call_(mpirun_call(job)),
         story_(planned_hosts(job)),
         output_([this](const OutputLine& line) { show(line); }),
         errors_([this](const OutputLine& line) { show(line); }) {
-    say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
-        (job.num_ranks == 1 ? " rank" : " ranks") +
+    say(std::string(program_version()) + ", launch: " + plural(job.num_ranks, "rank", "ranks") +
         (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
     mpi_log_.add("launch", for_people(joined(call_.words, " ")));
   }
@@ -159,8 +154,7 @@ class Launch {
   }
 
   void show(const OutputLine& line) {
-    mpi_log_.add(line.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(line.rank),
-                 line.text);
+    mpi_log_.add(name_of(line.rank), line.text);
     if (story_.take(line) && line.rank == 0) log_.echo(line.text, line.is_error);
   }
 
@@ -234,8 +228,7 @@ class Launch {
     if (failure.told) {
       log_.echo("All output of the job is in " + mpi_log_.path() + ".", /*is_error=*/true);
     } else {
-      std::string title = "Last lines of ";
-      title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
+      std::string title = "Last lines of " + name_of(failure.rank);
       if (!failure.host.empty()) title += " on host " + failure.host;
       if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
       log_.echo(title + ":", /*is_error=*/true);
@@ -248,7 +241,7 @@ class Launch {
     // The rank may have left its failure note in another pod, so this process leaves one too.
     std::string of_rank;
     try {
-      if (stamp_of(error_info_) != error_info_before_)
+      if (time_of(error_info_) != error_info_before_)
         of_rank = message_of_error_info(read_file(error_info_, 1 << 20));
     } catch (const std::exception&) {  // then it has reported none
     }
@@ -277,7 +270,7 @@ class Launch {
   Log& log_;
   MpiLog mpi_log_;
   const std::filesystem::path error_info_;
-  const FileStamp error_info_before_;
+  const std::filesystem::file_time_type error_info_before_;
   ProgramCall call_;
   JobMonitor story_;
   // mpirun's own messages go to standard error, where no rank's unfinished line precedes them.
@@ -341,9 +334,8 @@ void lock_log_folder(const std::string& log_path, Process& process) {
   if (result == LockResult::kInUse) {
     process.error_info.reset();
     throw Error(ErrorCode::kFailedToWriteOutputs,
-                "The log folder '" + log_path + "' is in use by another run, which is still " +
-                    "writing to it, or a host that died holds its lock, as on NFS for some " +
-                    "minutes. Wait until it ends, or give each run its own --log-path.");
+                "The log folder '" + log_path + "' is in use by another run, or a host that died " +
+                    "holds its lock. Wait until it ends, or give each run its own --log-path.");
   }
   if (result == LockResult::kNoLocks)
     process.log.info("The file system of '" + log_path + "' has no locks, so nothing would " +

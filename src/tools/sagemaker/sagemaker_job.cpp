@@ -297,9 +297,8 @@ class Translation {
     if (unused.empty()) return;
     warnings_.push_back((unused.size() == 1 ? "The channel " : "The channels ") +
                         joined(unused, ", ") + (unused.size() == 1 ? " is" : " are") +
-                        " not used. kiln reads train or training (or train_0 and so on, one for "
-                        "each rank of a host), validation, valid or test, model, and files that "
-                        "hyperparameters name.");
+                        " not used. kiln reads train (or train_0 and so on, for each rank of a "
+                        "host), validation, model, and files that hyperparameters name.");
   }
 
   // After a -- every word would be a value.
@@ -319,8 +318,7 @@ class Translation {
     if (in_parts_.front() == "data-path")
       fail(
           "The images are sharded across the hosts (ShardedByS3Key), and there is no channel "
-          "'validation', so that each host would split its own shard: use FullyReplicated, or add "
-          "the channel 'validation'.");
+          "'validation': add the channel 'validation', or use FullyReplicated.");
     if (in_parts_.front() != "train-data-path")
       fail(
           "The validation images are sharded across the hosts (ShardedByS3Key), but the training "

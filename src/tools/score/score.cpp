@@ -251,7 +251,11 @@ class Scoring {
     if (!config_.page.empty()) {
       require_writable(config_.page);
       warn_without_pictures(log_);
-      shown_.emplace(columns_.labels);
+      shown_.emplace(AnswersPage{
+          .model = model_.directory.spec.model_name + " of " + config.trained_model_path,
+          .data_path = config.data_path,
+          .threshold = columns_.guesses ? plan_.thresholds[0] : 0,
+          .classes = columns_.labels});
     }
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
@@ -327,13 +331,7 @@ class Scoring {
     if (scored_dataset_) scored_dataset_->commit();
     log_result();
     if (shown_) {
-      AnswersPage page;
-      page.time = unix_seconds();
-      page.model = model_.directory.spec.model_name + " of " + config_.trained_model_path;
-      page.data_path = config_.data_path;
-      page.threshold = columns_.guesses ? plan_.thresholds[0] : 0;
-      page.num_bad = faults_.num_bad;
-      shown_->write(std::move(page), config_.page);
+      shown_->write(faults_.num_bad, config_.page);
       log_.info("page:      '" + config_.page + "'");
     }
     if (sorted_) sorted_->log_result();
@@ -480,11 +478,8 @@ class Scoring {
                          .predicted = best.id,
                          .confidence = best.confidence});
     }
-    const Explained explained =
-        job_.explanations->add(model_, pixels, job_.list ? named : job_.images, answers, log_);
-    job_.explanations->commit();
-    log_.info("heat maps of " + plural(explained.num_drawn, "image", "images") + ": '" +
-              config_.explain + "'");
+    job_.explanations->add(model_, pixels, job_.list ? named : job_.images, answers, log_);
+    job_.explanations->commit(log_);
   }
 
   const ScoreConfig& config_;
@@ -513,19 +508,14 @@ class Scoring {
 };
 
 void log_start(const ScoreConfig& config, const PredictionJob& job, const ScoreRows& rows) {
-  const Predictor& model = job.models.front();
   Log& log = job.log;
-  log.info("model:     " + model.directory.spec.model_name + ", " +
-           plural(std::ssize(model.directory.labels), "class", "classes") + ", " +
-           precision_name(job.precision.precision) + ", " + job.device.description);
+  job.log_model(job.models.front());
   log.info("images:    " +
            (job.list ? "those in '" + config.files_from + "'"
                      : grouped(job.images.samples.size()) + ", " + describe(job.images.kind)));
   if (config.part)
     log.info(formatted("part:      %d of %d, ", config.part->number, config.part->count) +
              plural(rows.count(), "image", "images") + " from number " + grouped(rows.begin + 1));
-  job.warn_of_precision();
-  for (const std::string& note : model.notes) log.warning(note);
   for (const std::string& note : job.images.notes) log.warning(note);
   if (const std::string note = note_of_lost_contrast(job.images); !note.empty()) log.warning(note);
 }

@@ -68,8 +68,8 @@ bool make(const fs::path& place, const std::string& content, bool is_link) {
   return error == 0;
 }
 
-}  // namespace
-
+// The folder of each class, all different: its name, without what would lead elsewhere, hide the
+// folder, or be that of images without an answer.
 std::vector<std::string> folder_names(const std::vector<std::string>& classes) {
   std::set<std::string> taken = {kUnsure};
   std::vector<std::string> names;
@@ -83,6 +83,8 @@ std::vector<std::string> folder_names(const std::vector<std::string>& classes) {
   }
   return names;
 }
+
+}  // namespace
 
 SortedFolders::SortedFolders(fs::path folder, bool are_links, const Dataset& images,
                              const std::vector<std::string>& classes, Log& log)

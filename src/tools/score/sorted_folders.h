@@ -15,10 +15,6 @@
 
 namespace kiln {
 
-// The folder of each class, all different: its name, without what would lead elsewhere, hide the
-// folder, or be that of images without an answer.
-std::vector<std::string> folder_names(const std::vector<std::string>& classes);
-
 // DIR/<class>/<file name>, and DIR/unsure/<file name> without an answer. Nothing is moved or
 // replaced, and what is there under its name stays whole: another file of that name gets a number
 // (a-2.jpg), the same one is left as it is. So a job that is repeated adds nothing, and several may

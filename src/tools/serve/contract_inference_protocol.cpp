@@ -30,7 +30,7 @@ std::string name_in(std::string_view path) {
 }
 
 HttpResponse answer_model(const ServerState& state, const HttpRequest& request) {
-  const auto classes = static_cast<std::int64_t>(state.model()->labels().size());
+  const auto classes = static_cast<std::int64_t>(state.model->labels().size());
   const auto tensor = [](const char* name, const char* type, std::vector<std::int64_t> shape) {
     return Json{{"name", name}, {"datatype", type}, {"shape", std::move(shape)}};
   };

@@ -63,15 +63,15 @@ Question ask_with_heat_map(HttpRequest request) {
 }
 
 HttpResponse answer_page(const ServerState& state, const HttpRequest&) {
-  const std::shared_ptr<const ServedModel> model = state.model();
+  const ServedModel& model = *state.model;
   std::string labels;  // which those without the key need not know
-  for (const std::string& label : model->labels())
-    if (!state.needs_key()) labels += element("li", escaped(label));
+  for (const std::string& label : model.labels())
+    if (!state.needs_key) labels += element("li", escaped(label));
   return {.type = "text/html; charset=utf-8",
           .body = filled(kServePageHtml,
                          {{"style", std::string(kReportCss)},
-                          {"model", escaped(model->predictor().directory.spec.model_name)},
-                          {"classes", std::to_string(model->labels().size())},
+                          {"model", escaped(model.predictor().directory.spec.model_name)},
+                          {"classes", std::to_string(model.labels().size())},
                           {"labels", labels}}),
           .headers = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}}};
 }
@@ -83,11 +83,11 @@ Question ask_about_record(HttpRequest request) {
 
 // A batch transform asks how it may send its records: at most 100 MB at a time.
 HttpResponse answer_execution_parameters(const ServerState& state, const HttpRequest&) {
-  constexpr long long kMostAtATime = 100;
-  const long long payload = std::min(kMostAtATime, state.max_body_mib());
-  return {.body = formatted("{\"MaxConcurrentTransforms\": %lld, \"BatchStrategy\": "
-                            "\"SINGLE_RECORD\", \"MaxPayloadInMB\": %lld}\n",
-                            std::min(8LL, kMostAtATime / payload), payload)};
+  constexpr std::size_t kMostAtATime = 100;
+  const std::size_t payload = std::min(kMostAtATime, state.max_body_mib);
+  return {.body = formatted("{\"MaxConcurrentTransforms\": %zu, \"BatchStrategy\": "
+                            "\"SINGLE_RECORD\", \"MaxPayloadInMB\": %zu}\n",
+                            std::min<std::size_t>(8, kMostAtATime / payload), payload)};
 }
 
 HttpResponse answer_openapi(const ServerState& state, const HttpRequest&) {
@@ -96,7 +96,7 @@ HttpResponse answer_openapi(const ServerState& state, const HttpRequest&) {
                           {"default", {{"description", "{\"error\": why}"}}}};
   const Json images = {{"image/*", any}, {"multipart/form-data", any}, {"application/json", any}};
   Json paths;
-  for (const Route& route : state.routes()) {
+  for (const Route& route : state.routes) {
     std::string path = route.path;
     Json does = {{"summary", route.summary}, {"responses", responses}};
     for (const std::string name : {"name", "version"})
@@ -106,7 +106,7 @@ HttpResponse answer_openapi(const ServerState& state, const HttpRequest&) {
             {{"name", name}, {"in", "path"}, {"required", true}, {"schema", text}});
       }
     if (route.ask) does["requestBody"]["content"] = images;
-    if (state.needs_key() && !route.is_open) does["security"] = {{{"key", Json::array()}}};
+    if (state.needs_key && !route.is_open) does["security"] = {{{"key", Json::array()}}};
     paths[path][in_small_letters(route.method)] = std::move(does);
   }
   const Json json = {
@@ -133,15 +133,15 @@ bool is_path_of(const Route& route, std::string_view path) {
 }
 
 HttpResponse answer_life(const ServerState& state, const HttpRequest&) {
-  if (state.model()->is_failing())
+  if (state.model->is_failing())
     return error_response(503, "The model fails time after time; the server's log says why.");
   return {.body = formatted(
               "{\"status\": \"alive\", \"live\": true, \"model\": \"%s\", \"version\": \"%s\"}\n",
-              state.model()->predictor().print.c_str(), std::string(version_number()).c_str())};
+              state.model->predictor().print.c_str(), std::string(version_number()).c_str())};
 }
 
 HttpResponse answer_readiness(const ServerState& state, const HttpRequest&) {
-  if (!state.is_ready()) return error_response(503, "The server is ending, or its model fails.");
+  if (!state.is_ready) return error_response(503, "The server is ending, or its model fails.");
   return {.body = "{\"status\": \"ready\", \"ready\": true}\n"};
 }
 

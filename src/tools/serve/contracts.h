@@ -1,6 +1,7 @@
 // How platforms and people ask a server: a contract is a table of routes (routes_of()).
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,15 +24,13 @@ struct Question {
 struct Route;
 
 // What routes may know of the server.
-class ServerState {
- public:
-  virtual ~ServerState() = default;
-  virtual bool is_ready() const = 0;
-  virtual std::string metrics() const = 0;
-  virtual std::shared_ptr<ServedModel> model() const = 0;
-  virtual long long max_body_mib() const = 0;
-  virtual bool needs_key() const = 0;
-  virtual const std::vector<Route>& routes() const = 0;
+struct ServerState {
+  bool is_ready = false;
+  std::shared_ptr<const ServedModel> model;
+  std::function<std::string()> metrics;
+  std::size_t max_body_mib = 0;
+  bool needs_key = false;
+  const std::vector<Route>& routes;
 };
 
 struct Route {

@@ -379,8 +379,7 @@ HttpServer::HttpServer(const std::filesystem::path& file, const HttpLimits& limi
     throw Error(ErrorCode::kUserError,
                 "--unix-socket " + quoted_path(file) +
                     " cannot be listened on: " + failure.code().message() +
-                    ". Give a path in a folder of yours at which there "
-                    "is nothing; remove what a server that was killed has left.");
+                    ". Give a path in a folder of yours, without what a killed server has left.");
   }
 }
 

@@ -24,6 +24,11 @@ const Json* member(const Json& json, const char* name, bool (Json::*is_kind)() c
   return found != json.end() && ((*found).*is_kind)() ? &*found : nullptr;
 }
 
+const Json* parameter(const Json& json, const char* name, bool (Json::*is_kind)() const noexcept) {
+  const Json* parameters = member(json, "parameters", &Json::is_object);
+  return parameters == nullptr ? nullptr : member(*parameters, name, is_kind);
+}
+
 std::string text_of(const Json& json, const char* name) {
   const Json* text = member(json, name, &Json::is_string);
   return text == nullptr ? "" : text->get<std::string>();
@@ -100,10 +105,7 @@ std::vector<EncodedImage> images_of_input(const Json& input,
     throw BadRequest("The input is '" + excerpt(type) +
                      "', but must be UINT8 pixels or BYTES of image files.");
   const std::vector<std::int64_t> shape = shape_of(input);
-  const Json* parameters = member(input, "parameters", &Json::is_object);
-  const Json* size = parameters == nullptr
-                         ? nullptr
-                         : member(*parameters, "binary_data_size", &Json::is_number_unsigned);
+  const Json* size = parameter(input, "binary_data_size", &Json::is_number_unsigned);
   const Json* data = member(input, "data", &Json::is_array);
   if ((size == nullptr) == (data == nullptr) ||
       (size == nullptr ? 0 : size->get<std::uint64_t>()) != binary.size())
@@ -128,9 +130,7 @@ std::vector<EncodedImage> images_of_input(const Json& input,
 }
 
 bool is_true(const Json& json, const char* name, bool otherwise) {
-  const Json* parameters = member(json, "parameters", &Json::is_object);
-  const Json* value =
-      parameters == nullptr ? nullptr : member(*parameters, name, &Json::is_boolean);
+  const Json* value = parameter(json, name, &Json::is_boolean);
   return value == nullptr ? otherwise : value->get<bool>();
 }
 

@@ -57,7 +57,7 @@ bool is_same_secret(std::string_view a, std::string_view b) {
 }
 
 // Thread-safe.
-class Service final : public HttpHandler, public ServerState {
+class Service final : public HttpHandler {
  public:
   // The references must outlive it. Without a `key` none is needed. Throws what AccessLog throws.
   Service(const ServeConfig& config, const PredictionJob& job, const HttpServer& server,
@@ -99,7 +99,15 @@ class Service final : public HttpHandler, public ServerState {
   void handle(HttpRequest request, std::shared_ptr<Responder> responder) override {
     const Route& route = *find(request);
     Access access{request_id(request.header("x-request-id")), route.path};
-    if (route.answer) return respond(access, *responder, route.answer(*this, request));
+    if (route.answer) {
+      const ServerState state{.is_ready = is_ready(),
+                              .model = model(),
+                              .metrics = [this] { return metrics(); },
+                              .max_body_mib = max_body_bytes_ / kMebibyte,
+                              .needs_key = !key_.empty(),
+                              .routes = routes_};
+      return respond(access, *responder, route.answer(state, request));
+    }
     auto place = batcher_.take_place(1);
     if (!place) return respond(access, *responder, error_response(503, kFull));
     const auto call = std::make_shared<Call>(
@@ -113,8 +121,17 @@ class Service final : public HttpHandler, public ServerState {
     note({request_id({}), "none"}, response);
   }
 
-  bool is_ready() const override { return !is_ending_ && !model()->is_failing(); }
-  std::string metrics() const override {
+  std::shared_ptr<ServedModel> model() const {
+    const std::scoped_lock lock(mutex_);
+    return model_;
+  }
+
+ private:
+  static constexpr const char* kFull = "The queue is full (--max-queue): try again.";
+
+  bool is_ready() const { return !is_ending_ && !model()->is_failing(); }
+
+  std::string metrics() const {
     const std::shared_ptr<ServedModel> model = this->model();
     std::vector<ServerMetrics::Gauge> now = {
         {"kiln_ready", is_ready() ? 1.0 : 0.0},
@@ -127,18 +144,6 @@ class Service final : public HttpHandler, public ServerState {
       now.push_back({"kiln_validation_unsure_ratio", *unsure});
     return metrics_.text(now);
   }
-  std::shared_ptr<ServedModel> model() const override {
-    const std::scoped_lock lock(mutex_);
-    return model_;
-  }
-  long long max_body_mib() const override {
-    return static_cast<long long>(max_body_bytes_ / kMebibyte);
-  }
-  bool needs_key() const override { return !key_.empty(); }
-  const std::vector<Route>& routes() const override { return routes_; }
-
- private:
-  static constexpr const char* kFull = "The queue is full (--max-queue): try again.";
 
   // A request to the model.
   struct Call {
@@ -325,14 +330,6 @@ HttpLimits limits_of(const ServeConfig& config, const ServingPlace& place) {
           .seconds = config.max_seconds};
 }
 
-void log_model(const ServedModel& model, const PredictionJob& job) {
-  job.log.info("model:     " + model.predictor().directory.spec.model_name +
-               formatted(", %zu classes, ", model.labels().size()) +
-               precision_name(job.precision.precision) + ", " + job.device.description);
-  job.warn_of_precision();
-  for (const std::string& note : model.predictor().notes) job.log.warning(note);
-}
-
 // A model that lacks what the earlier one has was not copied whole.
 void require_as_whole(const Predictor& model, const Predictor& earlier) {
   for (const std::string& note : model.notes)
@@ -348,7 +345,7 @@ void reload(const ServeConfig& config, const ServingPlace& place, const Predicti
     const std::shared_ptr<ServedModel> model = open_served_model(config, found.path, job);
     require_as_whole(model->predictor(), service.model()->predictor());
     job.log.info("reloaded:  the model " + quoted_path(found.path));
-    log_model(*model, job);
+    job.log_model(model->predictor());
     service.use(model);
     service.counters().count("kiln_model_reloads_total", "result=\"done\"");
   } catch (const std::exception&) {
@@ -410,7 +407,7 @@ int run(const ServeConfig& config, Process& process) {
                   "--max-connections %d.",
                   allowed, config.max_connections));
   Service service(config, job, *server, routes_of(place), std::move(key), limits.body_bytes);
-  log_model(*model, job);
+  job.log_model(model->predictor());
   log.info("serving:   " + (config.unix_socket.empty()
                                 ? formatted("http://%s:%d", host.c_str(), server->port())
                                 : config.unix_socket));

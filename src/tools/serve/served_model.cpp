@@ -65,8 +65,7 @@ FoundModel find_served_model(const std::string& given, const ServingPlace& place
     if (!place.storage_uri.empty() && model_at(own).empty())
       throw Error(ErrorCode::kUserError,
                   "AIP_STORAGE_URI is '" + excerpt(place.storage_uri) +
-                      "', but this program does not read buckets: put the model into the image "
-                      "(COPY trained /opt/ml/model) and leave the artifact URI out.");
+                      "', but no bucket is read: COPY the model to /opt/ml/model of the image.");
   }
   const fs::path found = model_at(own);
   return {found.empty() ? own : found, false};

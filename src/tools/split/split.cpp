@@ -28,10 +28,8 @@ void warn_of_undecodable(const Dataset& set, Log& log) {
 
 void warn_of_leaks(const PartedDataset& split, const SplitImagesConfig& config, Log& log) {
   if (!split.leaks.empty())
-    log.warning(formatted("%zu ", split.leaks.size()) +
-                (split.leaks.size() == 1 ? "image has duplicates" : "images have duplicates") +
-                " in another output, so a model would be tested on its training images: "
-                "--keep-duplicates-together keeps them in one output" +
+    log.warning(plural(std::ssize(split.leaks), "image has", "images have") +
+                " duplicates in another output: --keep-duplicates-together keeps them in one" +
                 (config.check_leaks ? "." : ", --check-leaks lists them."));
   if (split.set.samples.size() > kMaxDecodedImages &&
       (config.check_leaks || config.keep_duplicates_together))

@@ -72,27 +72,27 @@ bool is_enough(const RunRecord& run, const TrialPlan& plan) {
   return all.steps >= kMost || all.seconds >= kSeconds || all.rate(run) < plan.least_rate;
 }
 
-TrialOutcome outcome_of(const RunRecord& run, const TrialPlan& plan) {
+TrialResult result_of(const RunRecord& run, const TrialPlan& plan) {
   constexpr int kFewest = 3;
-  TrialOutcome outcome;
+  TrialResult result;
   for (const EpochRecord& epoch : run.epochs)
-    outcome.result.peak_memory_bytes =
-        std::max(outcome.result.peak_memory_bytes,
+    result.peak_memory_bytes =
+        std::max(result.peak_memory_bytes,
                  epoch.peak_device_bytes > 0 ? epoch.peak_device_bytes : epoch.peak_memory_bytes);
   const Measured all = measured(run, plan.warm_up);
   if (all.steps >= kFewest) {
-    outcome.result.images_per_second = all.rate(run);
-    outcome.loss = all.totals.loss();
+    result.images_per_second = all.rate(run);
+    result.loss = all.totals.loss();
   } else if (!run.epochs.empty()) {
-    outcome.result.images_per_second = run.epochs.back().train_images_per_second;
-    outcome.loss = run.epochs.back().train.loss();
+    result.images_per_second = run.epochs.back().train_images_per_second;
+    result.loss = run.epochs.back().train.loss();
   } else {
-    outcome.result.fault = formatted(
+    result.fault = formatted(
         "it is too slow to measure: its last step printed in %.0f s was step %d. "
         "Tune it with a smaller --accumulate, --batch-size or --image-size.",
         plan.max_seconds, run.steps.empty() ? 0 : run.steps.back().step);
   }
-  return outcome;
+  return result;
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ void Search::add(const TrialResult& result) {
   }
 }
 
-TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_stop) {
+TrialResult run_trial(const TrialPlan& plan, const std::function<bool()>& must_stop) {
   remove_outputs(plan);
   const Stopwatch watch;
   RunFollower record(plan.log_path / kRunFileName);
@@ -163,19 +163,19 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
   }
   if (!code) process.kill();
   read_output(process, errors);
-  TrialOutcome outcome;
+  TrialResult result;
   if (code && *code != 0) {
     const std::string said = record.run().end.failure;
-    outcome.result.fault = !said.empty() ? said : last_line(errors);
-    if (outcome.result.fault.empty())
-      outcome.result.fault = formatted("it exited with code %d", *code);
+    result.fault = !said.empty() ? said : last_line(errors);
+    if (result.fault.empty())
+      result.fault = formatted("it exited with code %d", *code);
   } else {
-    outcome = outcome_of(record.run(), plan);
-    outcome.start = record.run().start;
+    result = result_of(record.run(), plan);
+    result.start = record.run().start;
   }
-  outcome.was_stopped = was_stopped;
+  result.was_stopped = was_stopped;
   remove_outputs(plan);
-  return outcome;
+  return result;
 }
 
 }  // namespace kiln

@@ -32,6 +32,9 @@ struct TrialResult {
   double images_per_second = 0;
   long long peak_memory_bytes = 0;  // of the GPU, where there is one
   std::string fault = {};           // why there is no rate; empty: none
+  double loss = 0;                  // mean of the training loss over the steps that were measured
+  RunStart start = {};              // of its record
+  bool was_stopped = false;
 };
 
 // One thread.
@@ -74,16 +77,9 @@ struct TrialPlan {
   double max_seconds = 300;
 };
 
-struct TrialOutcome {
-  TrialResult result;
-  double loss = 0;  // mean of the training loss over the steps that were measured
-  RunStart start;   // of its record
-  bool was_stopped = false;
-};
-
 // Runs the trial until its steps have been measured, it has ended, or `must_stop()` returns true.
 // Whatever happens to this process, nothing of the trial keeps running. A trial that cannot run
 // returns a fault; throws only what SupervisedProcess throws.
-TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_stop);
+TrialResult run_trial(const TrialPlan& plan, const std::function<bool()>& must_stop);
 
 }  // namespace kiln

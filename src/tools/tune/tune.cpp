@@ -115,15 +115,15 @@ class Tuner {
     log_.info(formatted("%8s  %8s  %10s  settings", "images/s", "ratio", "memory"));
     while (const std::optional<Trial> settings = search.next()) {
       const Stopwatch watch;
-      const TrialOutcome outcome = measure(*settings, kHopeful * search.best_rate());
+      const TrialResult outcome = measure(*settings, kHopeful * search.best_rate());
       if (outcome.was_stopped) return std::nullopt;
-      log_trial(*settings, outcome.result, search.first_rate());
+      log_trial(*settings, outcome, search.first_rate());
       if (search.first_rate() == 0) {
-        require_running(outcome.result);
+        require_running(outcome);
         resolve(outcome.start);
         log_.info("The others take about " + duration_text(most * watch.seconds()) + ".");
       }
-      search.add(outcome.result);
+      search.add(outcome);
     }
     for (const Knob& knob : knobs)
       if (!knob.not_tried.empty())
@@ -144,13 +144,13 @@ class Tuner {
     for (const double factor : kRateFactors) {
       Trial rate = {{"learning-rate", formatted("%.3g", learning_rate_ * factor)}};
       if (has(resolved_, "auto")) rate.insert(rate.end(), resolved_.front());
-      const TrialOutcome outcome = measure(changed(settings, rate), 0, steps);
+      const TrialResult outcome = measure(changed(settings, rate), 0, steps);
       if (outcome.was_stopped) return std::nullopt;
       log_.info(
-          outcome.result.fault.empty()
+          outcome.fault.empty()
               ? formatted("learning rate %-8s loss %.4f", rate[0].second.c_str(), outcome.loss)
-              : "learning rate " + rate[0].second + ": " + outcome.result.fault);
-      if (!outcome.result.fault.empty() || !(outcome.loss < least)) continue;  // NaN is no loss
+              : "learning rate " + rate[0].second + ": " + outcome.fault);
+      if (!outcome.fault.empty() || !(outcome.loss < least)) continue;  // NaN is no loss
       best = rate;
       least = outcome.loss;
     }
@@ -172,7 +172,7 @@ class Tuner {
     return has(settings, "ranks") ? changed(resolved_, settings) : settings;
   }
 
-  TrialOutcome measure(const Trial& settings, double least_rate = 0, int steps = 0) const {
+  TrialResult measure(const Trial& settings, double least_rate = 0, int steps = 0) const {
     TrialPlan plan{.words = {fs::read_symlink("/proc/self/exe").string(), "train", "--config",
                              job_file_.string()},
                    .log_path = scratch_.path() / "logs",
@@ -216,9 +216,9 @@ class Tuner {
       log_.info("Nothing was faster than the job as given.");
       return false;
     }
-    const TrialOutcome fastest = measure(search.best()), given = measure({});
+    const TrialResult fastest = measure(search.best()), given = measure({});
     if (fastest.was_stopped || given.was_stopped) return false;
-    const double ratio = fastest.result.images_per_second / given.result.images_per_second;
+    const double ratio = fastest.images_per_second / given.images_per_second;
     log_.info(formatted("Measured again: %.2f x the speed of the job as given.", ratio));
     if (ratio > 1) return true;
     log_.info("So nothing was faster than the job as given.");
@@ -233,9 +233,9 @@ class Tuner {
     for (const int times : kBatchFactors) {
       if (stop_signal() != 0) return;
       const std::string larger = std::to_string(std::stoll(batch) * times);
-      const TrialOutcome outcome = measure(changed(settings, {{"batch-size", larger}}));
-      if (!outcome.result.fault.empty() || outcome.result.images_per_second < 1.03 * rate) return;
-      rate = outcome.result.images_per_second;
+      const TrialResult outcome = measure(changed(settings, {{"batch-size", larger}}));
+      if (!outcome.fault.empty() || outcome.images_per_second < 1.03 * rate) return;
+      rate = outcome.images_per_second;
       log_.info(
           "A larger batch also fits: --batch-size " + larger +
           formatted(" gives %.1f images/s. It would change the result, so it is not used.", rate));
