@@ -23,6 +23,7 @@ class ExportTest(FlowTest):
                 card = self.folder / (name + ".md" if name != "mlflow" else "mlflow/README.md")
                 training = json.loads((self.trained_model / "training.json").read_text())
                 top1 = training["epochs"][training["saved_epoch"] - 1]["top1"]
+                self.assertRegex(card.read_text(), r"with kiln \S+, \d{4}-\d\d-\d\d \d\d:\d\d UTC")
                 self.assert_names(card.read_text(), "resnet18", "| circle | 16 | 4 |", f"{100 * top1:.1f} %", "12 validation")
 
     def test_a_model_without_a_record_of_its_training(self):

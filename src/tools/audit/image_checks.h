@@ -43,7 +43,7 @@ DuplicatePairs copies_in(const ScannedImages& scanned, Log& log);
 std::vector<ImageCopy> copies_of(const std::vector<const Dataset*>& sets,
                                  const DuplicatePairs& pairs);
 
-// ---- images that are dark, bright, nearly empty, blurred, of an odd size or shape, or outliers ----
+// ---- images that are dark, bright, nearly empty, blurred, of an odd size or shape, outliers ----
 
 // Each image is measured on its own but judged against the rest of the data set, since what is odd
 // among photos may be normal among X-rays.

@@ -87,9 +87,14 @@ std::string record_text(const Predictor& model, const Json& training) {
     num_train += count_of(counts, label, "train");
     num_valid += count_of(counts, label, "valid");
   }
+  const fs::path weights = training.at("options").value("weights", "");
   return "## What it was trained on\n\n" + plural(num_train, words.image, words.images) +
-         ", with kiln " + in_markdown(training.at("versions").value("kiln", "")) + ".\n\n" +
-         counts_text(labels, counts) + "\n## How good it is\n\n" +
+         ", with kiln " + in_markdown(training.at("versions").value("kiln", "")) + ", " +
+         utc_text(training.at("started").get<double>()) +
+         (weights.empty() ? ""
+                          : ", from the weights " + in_markdown(weights.filename().string()) +
+                                ", whose license holds for it, too") +
+         ".\n\n" + counts_text(labels, counts) + "\n## How good it is\n\n" +
          accuracy_text(training, num_valid);
 }
 
