@@ -291,7 +291,7 @@ TEST_F(LabelList, FaultsAreToldWithTheirLines) {
       "{\"rectanglelabels\": [\"dog\"]}}]}]}]",
       {"entry 1", "\"rectanglelabels\""});
   expect_fault("l.csv", "path,label,weight\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
-               {"line 3", "line 2", "weight 2"});
+               {"line 3", "line 2", "another weight"});
   expect_fault("l.csv", "path,label,group\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
                {"line 3", "line 2", "another group"});
 }
