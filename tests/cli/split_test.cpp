@@ -41,7 +41,7 @@ TEST(DataPath, IsOneOfTwoForms) {
   EXPECT_TRUE(none[0].message().starts_with("--train-data-path DIR is missing"));
   EXPECT_TRUE(none[0].message().ends_with("add it, or --data-path."));
   for (const char* option : {"--valid-fraction=0.1", "--group-by=a", "--split=s", "--labels=l"})
-    EXPECT_NE(fault(train({option})).find("needs --data-path"), std::string::npos) << option;
+    EXPECT_NE(fault(train({option})).find("divides one dataset"), std::string::npos) << option;
 }
 
 TEST(DataPath, RefusesWhatCannotBe) {
@@ -58,7 +58,7 @@ TEST(DataPath, RefusesWhatCannotBe) {
             "--group-by is empty, but must be a regular expression.");
   EXPECT_LT(fault(split({"--group-by", std::string(30'000, '(')})).size(), 600U);
   EXPECT_NE(fault(split({"--split", "s", "--group-by", "a"})).find("omit one"), std::string::npos);
-  EXPECT_NE(fault(split({"--shard-by", "none"})).find("each host"), std::string::npos);
+  EXPECT_NE(fault(split({"--shard-by", "none"})).find("whose hosts"), std::string::npos);
   EXPECT_NE(fault(split({"--log-path", "o/logs"})), "no fault");
   EXPECT_NE(fault({"train", "--untrained-model-path", "u", "--trained-model-path", "d/o",
                    "--data-path", "d"})

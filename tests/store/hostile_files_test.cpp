@@ -74,13 +74,13 @@ TEST(HostileFiles, AWrongMagicNumberIsRefused) {
   expect_fault("version https://git-lfs.github.com/spec/v1\n", "Git LFS");
 }
 
-TEST(HostileFiles, CodeIsRefusedByName) {
+TEST(HostileFiles, CodeIsRefused) {
   expect_fault(zip_with_pickle("\x80\x02"
                                "cposix\nsystem\nX\4\0\0\0true\x85R."s),
                "'posix.system'");
   expect_fault(zip_with_pickle("\x80\x04\x8c\x02os\x8c\x06system\x93."s), "'os.system'");
   expect_fault(zip_with_pickle("\x80\x02}}\x81."s), "NEWOBJ");
-  expect_fault(zip_with_pickle("\x80\x02(ios\nsystem\n."s), "INST");
+  expect_fault(zip_with_pickle("\x80\x02(ios\nsystem\n."s), "0x69");
   expect_fault(zip_with_pickle("\x80\x02}}R."s), "REDUCE");
 }
 
@@ -96,7 +96,7 @@ TEST(HostileFiles, BrokenPicklesAreRefused) {
   expect_fault(zip_with_pickle("\x80\x02}X\1\0\0\0eK\5s."s), "entry 'e' is an integer");
   expect_fault(zip_with_pickle("\x80\x02]."s), "a list, not a state dict");
   expect_fault(zip_with_pickle("\x80\x02\xff."s), "0xff");
-  expect_fault(zip_with_pickle("\x80\x02I1\n."s), "INT");
+  expect_fault(zip_with_pickle("\x80\x02I1\n."s), "0x49");
   expect_fault(zip_with_pickle("\x80\x02}j\xff\xff\xff\x7f."s), "memo entry");
   EXPECT_NE(fault_of(zip_with_pickle("\x80\x02X\xff\xff\xff\xff"
                                      "a."s)),

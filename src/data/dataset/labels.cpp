@@ -296,8 +296,9 @@ class Classes {
     if (has_own_numbers || count == 0 || meaning_.classes.back() == std::to_string(count - 1))
       return;
     meaning_.note = "the labels are numbers without names, " + meaning_.classes.front() + " to " +
-                    meaning_.classes.back() + ", and the classes are the " + std::to_string(count) +
-                    " of them that are used: give --classes FILE for names and for others";
+                    meaning_.classes.back() + ", of which " + std::to_string(count) +
+                    (count == 1 ? " is" : " are") +
+                    " used: give --classes FILE for names and for other classes";
   }
 
   // A line too many, such as a header, moves all names behind it: the last ones have no image then.

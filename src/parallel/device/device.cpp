@@ -131,15 +131,15 @@ void find_shared_gpus(const std::vector<RankDevice>& ranks, Problems& problems) 
                                  : ": start at most one rank per GPU") +
                       ", or use --device cpu.");
   }
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> users;  // by host, GPU
+  std::map<std::string, std::vector<std::string>> users;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].is_cuda && !ranks[rank].chosen.empty() && !crowded.contains(ranks[rank].host))
-      users[{ranks[rank].host, ranks[rank].chosen}].push_back(std::to_string(rank));
-  for (const auto& [place, numbers] : users) {
-    const auto& [host, gpu] = place;
+      users[ranks[rank].chosen].push_back(std::to_string(rank));
+  for (const auto& [gpu, numbers] : users) {
     if (numbers.size() < 2) continue;
-    add(problems, "Ranks " + few_of(numbers, 8) + " on host " + host + " share the same GPU (" +
-                      gpu +
+    add(problems, "Ranks " + few_of(numbers, 8) + " on host " +
+                      std::ranges::find(ranks, gpu, &RankDevice::chosen)->host +
+                      " share the same GPU (" + gpu +
                       "): set CUDA_VISIBLE_DEVICES so that each rank sees its own GPU or all GPUs "
                       "of the host.");
   }

@@ -208,7 +208,7 @@ TEST_F(ListTest, BrokenMetaIsRefused) {
   scratch_.put("_meta.yaml", "type: ImageDirectory\nimage_list: ../images.lst\n");
   expect_fault("_meta.yaml: image_list", "contains '..'");
   scratch_.put("_meta.yaml", "{\"type\": 5}");
-  expect_fault("_meta.yaml, line 1", "type is a number");
+  expect_fault("_meta.yaml", "\"type\" is a number");
   scratch_.put("_meta.yaml", std::string(60000, '['));
   expect_fault("_meta.yaml", "not valid YAML");
   scratch_.put("_meta.yaml", "");
