@@ -146,7 +146,7 @@ void check_feature_memory(const Sources& sources, const ImageModel& model, bool 
   if (needed <= limit) return;
   throw Error(
       ErrorCode::kUserError,
-      (is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
+      std::string(is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
           " the features of all " + grouped(count) + " images take " + bytes_text(needed) +
           ", more than half of the available memory: use --freeze backbone --augment flip, which "
           "trains the last layer in epochs, or fewer images.");
