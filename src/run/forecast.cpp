@@ -91,8 +91,7 @@ std::optional<ForecastText> Forecast::announced(double images_per_second, double
   if (seconds_left >= kDay)
     text.warning = formatted(
         "this run will take %.1f days: a GPU, a smaller --image-size or --model-name, more "
-        "--ranks, "
-        "fewer --epochs or a --time-limit shorten it",
+        "--ranks, fewer --epochs or a --time-limit shorten it",
         seconds_left / kDay);
   return text;
 }

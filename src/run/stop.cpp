@@ -199,8 +199,7 @@ std::string Stop::time_text(const TimePlan& plan) const {
   if (plan.epochs == 0)
     return limit + formatted("; the number of epochs, at most %d, is set after the first",
                              rule_.length.epochs);
-  return limit +
-         ": " + plural(plan.epochs, "epoch fits", "epochs fit") + ", at about " +
+  return limit + ": " + plural(plan.epochs, "epoch fits", "epochs fit") + ", at about " +
          duration_text(plan.epoch_seconds) + (plan.epochs == 1 ? "" : " each");
 }
 

@@ -133,9 +133,9 @@ std::string noise_section(const AuditRecord& record) {
   return section(
       "noise", "Doubted labels by class",
       element("p",
-              "Estimates, too many rather than too few: images of the class whose label the models "
-              "doubt, the class that they would give most of them, and images of other classes that "
-              "they would give this one.") +
+              "Estimates, too many rather than too few: images of the class whose label the "
+              "models doubt, the class that they would give most of them, and images of other "
+              "classes that they would give this one.") +
           table("Classes, most doubted labels first",
                 {text_column("class"), "images", "doubted", "share", text_column("mostly"),
                  "missing", "in the list"},

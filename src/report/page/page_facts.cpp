@@ -389,8 +389,7 @@ std::vector<Rung> speed_ladder(const RunRecord& run) {
   if (!(summary.train_seconds > 0)) return {};
   const auto [busy, watts, cpu] = mean_load(run.epochs);
   std::vector<Rung> rungs = {loader_rung(summary)};
-  if (const double share =
-          summary.valid_seconds / (summary.train_seconds + summary.valid_seconds);
+  if (const double share = summary.valid_seconds / (summary.train_seconds + summary.valid_seconds);
       share > kMuchValidation)
     rungs.push_back({true, "Validation: " + percent(share) +
                                " of the time. A smaller validation set takes less."});

@@ -63,11 +63,11 @@ struct SavedRun {
       finished;  // why training ended: "epochs", "patience", "time-limit"; empty: it did not
   SavedMachine machine;
   OptionTexts options;
-  OptionTexts options_in_effect;   // Plan's
-  std::string precision = "fp32";  // also if chosen by auto
-  std::string exif = "ignore";     // or "apply", also if chosen by auto
-  std::string fit = "crop";        // likewise
-  std::vector<double> mean, std;   // of the normalization, likewise
+  OptionTexts options_in_effect;            // Plan's
+  std::string precision = "fp32";           // also if chosen by auto
+  std::string exif = "ignore";              // or "apply", also if chosen by auto
+  std::string fit = "crop";                 // likewise
+  std::vector<double> mean, std;            // of the normalization, likewise
   std::optional<AutomaticSize> image_size;  // PixelPlan::by_images, without its reason
   std::string model, model_fingerprint;
   std::string transforms;  // from --transform-path, as JSON; empty: not given

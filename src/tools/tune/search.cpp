@@ -167,8 +167,7 @@ TrialResult run_trial(const TrialPlan& plan, const std::function<bool()>& must_s
   if (code && *code != 0) {
     const std::string said = record.run().end.failure;
     result.fault = !said.empty() ? said : last_line(errors);
-    if (result.fault.empty())
-      result.fault = formatted("it exited with code %d", *code);
+    if (result.fault.empty()) result.fault = formatted("it exited with code %d", *code);
   } else {
     result = result_of(record.run(), plan);
     result.start = record.run().start;

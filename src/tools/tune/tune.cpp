@@ -146,10 +146,9 @@ class Tuner {
       if (has(resolved_, "auto")) rate.insert(rate.end(), resolved_.front());
       const TrialResult outcome = measure(changed(settings, rate), 0, steps);
       if (outcome.was_stopped) return std::nullopt;
-      log_.info(
-          outcome.fault.empty()
-              ? formatted("learning rate %-8s loss %.4f", rate[0].second.c_str(), outcome.loss)
-              : "learning rate " + rate[0].second + ": " + outcome.fault);
+      log_.info(outcome.fault.empty() ? formatted("learning rate %-8s loss %.4f",
+                                                  rate[0].second.c_str(), outcome.loss)
+                                      : "learning rate " + rate[0].second + ": " + outcome.fault);
       if (!outcome.fault.empty() || !(outcome.loss < least)) continue;  // NaN is no loss
       best = rate;
       least = outcome.loss;
