@@ -214,10 +214,10 @@ class EvaluateTest(Trained, FlowTest):
         image = sorted(data.glob("*/*"))[0]
         image.rename(data / image.name)
         result = self.evaluate(data=data)
-        self.assert_names(result.stdout + result.stderr, "1 image has no label")
+        self.assert_names(result.stdout + result.stderr, "1 image without a label")
         record = json.loads((self.folder / "evaluation/evaluation.json").read_text())
         self.assertEqual((record["images_without_label"], record["models"][0]["images"]), (1, record["images"] - 1))
-        self.assert_names((self.folder / "evaluation/evaluation.html").read_text(), "1 image has no label")
+        self.assert_names((self.folder / "evaluation/evaluation.html").read_text(), "1 image without a label")
 
     def test_a_name_of_several_of_the_models_classes_is_refused(self):
         """As Kiln once trained on COCO with a category `Others` and unused ids."""
