@@ -43,7 +43,7 @@ TIMM = {"vit_s_16": "vit_small_patch16_224", "vit_s_14": "vit_small_patch14_dino
 TIMM_NAMES = {"mobilenet_v3_large": "mobilenetv3_large_100", "efficientnet_b0": "efficientnet_b0", "convnext_tiny": "convnext_tiny",
               "efficientnet_v2_s": "efficientnetv2_s", "vit_b_16": "vit_base_patch16_224", "resnet50": "resnet50",
               "densenet121": "densenet121"}
-RELATIVES = [("convnext_tiny", "convnextv2_tiny", "unexpected: model."),
+RELATIVES = [("convnext_tiny", "convnextv2_tiny", "missing: model.features.1.0.layer_scale"),
              ("vit_s_14", "vit_small_patch14_reg4_dinov2", "unexpected: model."),
              ("vit_s_16", "vit_small_patch16_dinov3", "unexpected: model."),
              ("vit_s_16", "deit_small_distilled_patch16_224", "unexpected: model."),
