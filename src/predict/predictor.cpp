@@ -164,7 +164,7 @@ double Predictor::least_alike(const std::optional<double>& asked) const {
     throw Error(ErrorCode::kUserError,
                 option + "the model has no features of its training images (" +
                     std::string(kFeaturesFile) + "). `kiln embed --into` adds them.");
-  const std::int64_t count = likeness->held_out.size(0);
+  const std::int64_t count = likeness->held_out.size(1);
   if (*asked * static_cast<double>(count + 1) <= 1)
     throw Error(
         ErrorCode::kUserError,
@@ -219,7 +219,8 @@ std::vector<Score> Predictor::answers(const Outputs& outputs, const AnswerPlan& 
       if (!scores[i].best.empty()) scores[i].neighbors = std::move(nearest[i]);
   }
   if (!likeness) return scores;
-  const std::vector<double> alike = likeness->alike(outputs.features);
+  const std::vector<double> alike =
+      likeness->alike(outputs.features, outputs.logits.to(at::kFloat).logsumexp(1));
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (scores[i].best.empty()) continue;
     scores[i].alike = static_cast<float>(alike[i]);

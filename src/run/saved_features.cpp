@@ -134,17 +134,23 @@ FeatureSets affordable_pass(Run& run, std::string& fault) {
                        validation_images(run, chosen.valid), fault);
 }
 
+// The best epoch's last layer on rank 0; after a fit of features the network has another one.
+void restore_head(Run& run) {
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& own : run.state->model->head())
+    for (const NamedTensor& weight : run.state->progress.best.weights)
+      if (weight.name == own.name) own.tensor.copy_(weight.tensor);
+}
+
 // Of these validation images, those that are least like the training images. On rank 0, which has
 // them.
-PictureList least_alike(Run& run, const Likeness& likeness, const LabeledFeatures& valid) {
+PictureList least_alike(Run& run, const Likeness& likeness, const LabeledFeatures& valid,
+                        const at::Tensor& log_sums) {
   const at::NoGradGuard no_grad;
   const BestEpoch& best = run.state->progress.best;
   ImageModel& model = *run.state->model;
-  for (const NamedTensor& own : model.head())
-    for (const NamedTensor& weight : best.weights)
-      if (weight.name == own.name) own.tensor.copy_(weight.tensor);
   const std::int64_t count = std::min<std::int64_t>(kLeastAlike, valid.size());
-  const at::Tensor places = std::get<1>(likeness.distances(valid.rows).topk(count));
+  const at::Tensor places = std::get<1>(likeness.unlikeness(valid.rows, log_sums).topk(count));
   const at::Tensor rows = valid.rows.index_select(0, places);
   const at::Tensor logits = model.logits_of(rows.to(torch_device(run.machine.device)));
   std::vector<Prediction> answers;
@@ -199,9 +205,12 @@ std::string features_of_saved(Run& run) {
     try {
       if (reason.empty()) {
         const StateDict weights = to_state_dict(run.state->progress.best.weights);
-        const Likeness likeness = known_likeness(run.features, weights);
+        restore_head(run);
+        const LabeledFeatures& valid = run.features.valid;
+        const at::Tensor log_sums = log_sums_of(*run.state->model, valid.rows);
+        const Likeness likeness = known_likeness(run.features, log_sums, weights);
         if (!run.plan.division.has_own_valid)
-          run.log.add_pictures(least_alike(run, likeness, run.features.valid));
+          run.log.add_pictures(least_alike(run, likeness, valid, log_sums));
         file = features_file(likeness, weights);
       }
     } catch (const std::exception& failure) {

@@ -1,4 +1,5 @@
 """What an answer is worth: how like the training images a picture is, from the features that a model keeps of them."""
+import bisect
 import csv
 import json
 import math
@@ -30,6 +31,11 @@ def numbers(path):
     codes = {"F32": "f", "F16": "e", "I64": "q"}
     return {name: (shape, struct.unpack(f"<{len(data) // struct.calcsize(codes[kind])}{codes[kind]}", data))
             for name, (kind, shape, data) in read_safetensors(path).items()}
+
+
+def place(row, value):
+    """How many of the numbers, which ascend, are smaller."""
+    return bisect.bisect_left(row, value)
 
 
 def npy(path):
@@ -85,14 +91,24 @@ class AnswersTest(FlowTest):
         self.assertEqual(kiln("embed", self.unlike, "--trained-model-path", self.model, "--output-path", features).returncode, 0)
         known = numbers(self.model / "features.safetensors")
         (num_references, width), references = known["references"]
-        held_out = known["held_out"][1]
-        self.assertEqual(list(held_out), sorted(held_out))
+        (num_rows, count), held_out = known["held_out"]
+        self.assertEqual(num_rows, 3)
+        of_distance, of_logits, of_both = (held_out[k * count:(k + 1) * count] for k in range(3))
+        for one in (of_distance, of_logits, of_both):
+            self.assertEqual(list(one), sorted(one))
+        stored = read_safetensors(self.model / "model.safetensors")
+        weight, bias = (struct.unpack(f"<{len(data) // 4}f", data)
+                        for data in (stored["model.fc.weight"][2], stored["model.fc.bias"][2]))
         for row, values in zip(rows, npy(features), strict=True):
             length = math.sqrt(sum(value * value for value in values))
             cosines = sorted(sum(value * other for value, other in zip(values, references[i * width:(i + 1) * width])) / length
                              for i in range(num_references))
-            distances = [1 - cosines[-5] - slack for slack in (1e-5, 0, -1e-5)]
-            alike = [(1 + sum(one >= distance for one in held_out)) / (1 + len(held_out)) for distance in distances]
+            logits = [bias[c] + sum(value * other for value, other in zip(values, weight[c * len(values):(c + 1) * len(values)]))
+                      for c in range(len(bias))]
+            lack = -math.log(sum(math.exp(logit) for logit in logits))
+            places = [max(place(of_distance, 1 - cosines[-5] + slack), place(of_logits, lack + slack))
+                      for slack in (-1e-5, 0, 1e-5)]
+            alike = [(1 + count - place(of_both, one)) / (1 + count) for one in places]
             self.assertTrue(min(alike) - 1e-6 <= float(row["alike"]) <= max(alike) + 1e-6, (row, alike))
         names = (self.folder / "features.names.csv").read_text().splitlines()
         self.assertEqual(names, ["path", *(row["path"] for row in rows)])
@@ -190,7 +206,7 @@ class AnswersTest(FlowTest):
         one, two = (numbers(model / "features.safetensors") for model in (one, two))
         for name in ("references", "held_out"):
             self.assertEqual(one[name][0], two[name][0])
-            self.assertLess(max(abs(a - b) for a, b in zip(one[name][1], two[name][1], strict=True)), 1e-3)
+        self.assertLess(max(abs(a - b) for a, b in zip(one["references"][1], two["references"][1], strict=True)), 1e-3)
 
     def test_ranks_share_the_pass(self):
         model = self.folder / "ranks"

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -27,8 +28,9 @@ class KnownFeatures : public testing::Test {
   KnownFeatures() {
     at::manual_seed(4);
     sets_ = {random_features(2, 20, kWidth), random_features(2, 60, kWidth)};
+    log_sums_ = at::randn({120});
     model_.state = {{"weight", DType::kFloat32, {100'000}, std::string(400'000, 'w')}};
-    model_.features = features_file(known_likeness(sets_, model_.state), model_.state);
+    model_.features = features_file(known_likeness(sets_, log_sums_, model_.state), model_.state);
   }
 
   Likeness read(std::int64_t width = kWidth) const {
@@ -36,23 +38,24 @@ class KnownFeatures : public testing::Test {
   }
 
   FeatureSets sets_;
+  at::Tensor log_sums_;
   ModelDirectory model_;
 };
 
 TEST_F(KnownFeatures, AreReadAsTheyWereFitted) {
-  const Likeness known = read(), fitted = fit_likeness(sets_, 40'000);
+  const Likeness known = read(), fitted = fit_likeness(sets_, log_sums_, 40'000);
   EXPECT_TRUE(known.references.equal(fitted.references));
   EXPECT_TRUE(known.held_out.equal(fitted.held_out));
   EXPECT_EQ(known.axes.defined(), fitted.axes.defined());
   EXPECT_FLOAT_EQ(static_cast<float>(known.separation), static_cast<float>(fitted.separation));
   const at::Tensor rows = at::randn({5, kWidth});
-  EXPECT_EQ(known.alike(rows), fitted.alike(rows));
+  EXPECT_EQ(known.alike(rows, at::zeros({5})), fitted.alike(rows, at::zeros({5})));
 }
 
 TEST_F(KnownFeatures, TakeATenthOfTheWeightsAtMost) {
   EXPECT_LE(model_.features->size(), 40'000U + 2'000);
   model_.state.front().bytes.resize(1000);
-  EXPECT_THROW(known_likeness(sets_, model_.state), Error);
+  EXPECT_THROW(known_likeness(sets_, log_sums_, model_.state), Error);
 }
 
 TEST_F(KnownFeatures, OfOtherWeightsOrAnotherWidthAreRefused) {

@@ -1,7 +1,9 @@
 #include "predict/features/known_features.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -24,8 +26,8 @@ constexpr const char *kReferences = "references", *kHeldOut = "held_out", *kAxes
 void require_fit(const Likeness& known, std::int64_t num_features) {
   const at::Tensor& held_out = known.held_out;
   const bool fits = are_of_width(known.references, known.axes, num_features) &&
-                    known.references.size(0) >= kNearest && held_out.size(0) >= kFewestHeldOut &&
-                    (held_out.diff() >= 0).all().item<bool>();
+                    known.references.size(0) >= kNearest && held_out.size(0) == 3 &&
+                    held_out.size(1) >= kFewestHeldOut && (held_out.diff() >= 0).all().item<bool>();
   if (!fits) throw FormatFault("its tensors do not fit each other or the model");
 }
 
@@ -65,11 +67,22 @@ std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count) {
   return chosen;
 }
 
-Likeness known_likeness(const FeatureSets& features, const StateDict& weights) {
+at::Tensor log_sums_of(ImageModel& model, const at::Tensor& features) {
+  constexpr std::int64_t kRowsAtATime = 512;  // whose logits may be of 100,000 classes
+  const at::NoGradGuard no_grad;
+  const at::Device device = model.head()[0].tensor.device();
+  std::vector<at::Tensor> sums;
+  for (const at::Tensor& some : features.split(kRowsAtATime))
+    sums.push_back(model.logits_of(some.to(device)).to(at::kFloat).logsumexp(1).cpu());
+  return at::cat(sums);
+}
+
+Likeness known_likeness(const FeatureSets& features, const at::Tensor& log_sums,
+                        const StateDict& weights) {
   std::size_t bytes = 0;
   for (const StoredTensor& tensor : weights) bytes += tensor.bytes.size();
   const std::size_t most = std::min(kMostBytes, bytes / kShareOfWeights);
-  return fit_likeness(features, static_cast<std::int64_t>(most));
+  return fit_likeness(features, log_sums, static_cast<std::int64_t>(most));
 }
 
 std::string features_file(const Likeness& likeness, const StateDict& weights) {
@@ -98,7 +111,7 @@ Likeness read_features(std::string_view bytes, std::uint64_t weights, std::int64
         static_cast<std::int64_t>(weights))
       throw FormatFault("it is of another model");
     Likeness likeness{has_axes ? find(kAxes, 2).to(at::kFloat) : at::Tensor(),
-                      find(kReferences, 2).to(at::kFloat), find(kHeldOut, 1).to(at::kFloat),
+                      find(kReferences, 2).to(at::kFloat), find(kHeldOut, 2).to(at::kFloat),
                       find(kSeparation, 1)[0].item<double>()};
     require_fit(likeness, num_features);
     return likeness;

@@ -3,7 +3,7 @@
 //
 //   references  float16 [M, P]
 //   axes        float16 [D, P]; absent: P = D
-//   held_out    float32 [n]
+//   held_out    float32 [3, n]
 //   separation  float32 [1]
 //   weights     int64 [1], a hash of the weights that the features were computed with
 #pragma once
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data/dataset/dataset.h"
+#include "model/image_model.h"
 #include "store/state_dict_file.h"
 #include "train/features/head_fit.h"
 #include "train/features/likeness.h"
@@ -33,9 +34,14 @@ std::vector<std::uint32_t> some_of_each_class(const SampleTable& samples, std::s
 // `count` of the images 0 to size - 1, evenly.
 std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count);
 
+// Of each row of features, [N, D] on the host, the logarithm of the sum of the exponentials of what
+// the model's last layer makes of it: float32 [N] on the host.
+at::Tensor log_sums_of(ImageModel& model, const at::Tensor& features);
+
 // Fitted so that the file has at most 4 MB and a tenth of the weights' size. Throws as
 // fit_likeness().
-Likeness known_likeness(const FeatureSets& features, const StateDict& weights);
+Likeness known_likeness(const FeatureSets& features, const at::Tensor& log_sums,
+                        const StateDict& weights);
 
 // The contents of the file.
 std::string features_file(const Likeness& likeness, const StateDict& weights);

@@ -166,7 +166,8 @@ void add_to_model(const EmbedConfig& config, PredictionJob& job) {
   const ModelDirectory directory = read_model_directory(config.into);
   std::string file;
   try {
-    file = features_file(known_likeness(features, directory.state), directory.state);
+    const at::Tensor log_sums = log_sums_of(*model.network, features.valid.rows);
+    file = features_file(known_likeness(features, log_sums, directory.state), directory.state);
   } catch (const Error& failure) {
     throw Error(ErrorCode::kUserError, std::string(kFeaturesFile) + " cannot be made of these " +
                                            "images: " + failure.message() + ". Give more images.");

@@ -92,8 +92,16 @@ void add_probabilities(OnnxGraph& graph, const ExportedModel& exported, const st
   graph.add("Sigmoid", {graph.add("Div", {logits, each})}, {}, "probabilities");
 }
 
-// Likeness::alike() of features.
-void add_alike(OnnxGraph& graph, const ExportedModel& exported, const std::string& features) {
+// How many of the numbers, ascending, are smaller than `value`.
+std::string add_place(OnnxGraph& graph, const at::Tensor& numbers, const std::string& value) {
+  const std::string is_larger = graph.add("Greater", {value, graph.weights(numbers.contiguous())});
+  return graph.add("ReduceSum", {graph.cast(is_larger, OnnxType::kFloat), graph.integers({1})},
+                   {{"keepdims", std::int64_t{1}}});
+}
+
+// Likeness::alike() of features and logits.
+void add_alike(OnnxGraph& graph, const ExportedModel& exported, const std::string& features,
+               const std::string& logits) {
   if (!exported.model.likeness)
     throw Error(ErrorCode::kUserError, "--trained-model-path " +
                                            quoted_path(exported.config.trained_model_path) +
@@ -109,13 +117,15 @@ void add_alike(OnnxGraph& graph, const ExportedModel& exported, const std::strin
   const std::string fifth =
       graph.add("Gather", {nearest, graph.integers({kNearest - 1})}, {{"axis", std::int64_t{1}}});
   const std::string distance = graph.add("Sub", {graph.number(1), fifth});
-  const std::string is_farther =
-      graph.add("GreaterOrEqual", {graph.weights(known.held_out), distance});
-  const std::string number =
-      graph.add("ReduceSum", {graph.cast(is_farther, OnnxType::kFloat), graph.integers({1})},
-                {{"keepdims", std::int64_t{0}}});
-  const auto all = static_cast<float>(known.held_out.size(0) + 1);
-  graph.add("Div", {graph.add("Add", {number, graph.number(1)}), graph.number(all)}, {}, "alike");
+  const std::string lack =
+      graph.add("Neg", {graph.add("ReduceLogSumExp", {logits, graph.integers({1})})});
+  const std::string place = graph.add("Max", {add_place(graph, known.held_out[0], distance),
+                                              add_place(graph, known.held_out[1], lack)});
+  const auto all = static_cast<float>(known.held_out.size(1) + 1);
+  const std::string like =
+      graph.add("Sub", {graph.number(all), add_place(graph, known.held_out[2], place)});
+  graph.add("Squeeze", {graph.add("Div", {like, graph.number(all)}), graph.integers({1})}, {},
+            "alike");
 }
 
 }  // namespace
@@ -134,7 +144,7 @@ std::string onnx_model(const ExportedModel& exported) {
   graph.add_output({"probabilities", OnnxType::kFloat, shape});
   graph.add_output({"logits", OnnxType::kFloat, shape});
   if (exported.config.alike) {
-    add_alike(graph, exported, outputs.features);
+    add_alike(graph, exported, outputs.features, logits);
     graph.add_output({"alike", OnnxType::kFloat, {"batch"}});
   }
   return graph.model(metadata_of(exported));

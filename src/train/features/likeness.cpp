@@ -5,6 +5,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linalg_eigh.h>
 #include <ATen/ops/searchsorted.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -27,6 +28,18 @@ constexpr std::int64_t kRowsAtATime = 1024, kLookedAt = 32;
 
 at::Tensor fifth_distance(const at::Tensor& similarities) {
   return 1 - std::get<0>(similarities.topk(kNearest, 1)).select(1, kNearest - 1);
+}
+
+at::Tensor sorted(const at::Tensor& values) {
+  return std::get<0>(values.sort()).contiguous();
+}
+
+// Of each image the larger of its places, from 0 on: of `a` among all `a`, of `b` among all `b`.
+at::Tensor larger_place(const at::Tensor& all_a, const at::Tensor& all_b, const at::Tensor& a,
+                        const at::Tensor& b) {
+  return at::searchsorted(all_a, a.contiguous())
+      .maximum(at::searchsorted(all_b, b.contiguous()))
+      .to(at::kFloat);
 }
 
 at::Tensor rounded(const at::Tensor& values) {
@@ -86,7 +99,7 @@ double separation_of(const Neighborhood& held_out) {
     const at::Tensor is_left = held_out.of != c;
     const at::Tensor counts = is_left.logical_and(is_left.cumsum(1) <= kNearest);
     const at::Tensor fifth = held_out.nearness.masked_fill(counts.logical_not(), 1).amin(1);
-    const at::Tensor others = std::get<0>((1 - fifth).masked_select(is_own.logical_not()).sort());
+    const at::Tensor others = sorted((1 - fifth).masked_select(is_own.logical_not()));
     const at::Tensor own = held_out.without_own.masked_select(is_own).contiguous();
     if (own.size(0) == 0 || others.size(0) == 0) continue;
     sum += at::searchsorted(others, own).to(at::kDouble).mean().item<double>() /
@@ -115,21 +128,26 @@ at::Tensor Likeness::distances(const at::Tensor& features) const {
   return fifth_distance(projected(unit_rows(features)).mm(references.t()));
 }
 
-std::vector<double> Likeness::alike(const at::Tensor& features) const {
-  const auto count = static_cast<double>(held_out.size(0));
-  const at::Tensor nearer = at::searchsorted(held_out, distances(features).contiguous());
+at::Tensor Likeness::unlikeness(const at::Tensor& features, const at::Tensor& log_sums) const {
+  return larger_place(held_out[0], held_out[1], distances(features), -log_sums);
+}
+
+std::vector<double> Likeness::alike(const at::Tensor& features, const at::Tensor& log_sums) const {
+  const auto count = static_cast<double>(held_out.size(1));
+  const at::Tensor liker = at::searchsorted(held_out[2], unlikeness(features, log_sums));
   std::vector<double> alike;
-  for (std::int64_t i = 0; i < nearer.size(0); ++i)
-    alike.push_back((1 + count - nearer[i].item<double>()) / (1 + count));
+  for (std::int64_t i = 0; i < liker.size(0); ++i)
+    alike.push_back((1 + count - liker[i].item<double>()) / (1 + count));
   return alike;
 }
 
-Likeness fit_likeness(const FeatureSets& features, std::int64_t most_bytes) {
+Likeness fit_likeness(const FeatureSets& features, const at::Tensor& log_sums,
+                      std::int64_t most_bytes) {
   const auto& [train, valid] = features;
   if (valid.size() < kFewestHeldOut)
     refuse("they need " + std::to_string(kFewestHeldOut) + " validation images");
   if (train.size() < kNearest) refuse("there are too few training images");
-  for (const at::Tensor& rows : {train.rows, valid.rows})
+  for (const at::Tensor& rows : {train.rows, valid.rows, log_sums})
     if (!rows.isfinite().all().item<bool>()) refuse("they are not finite numbers");
   const at::Tensor rows = unit_rows(train.rows), train_labels = classes_of(train.labels);
   const Shape shape = shape_for(train.size(), rows.size(1), most_bytes / kBytes,
@@ -157,8 +175,11 @@ Likeness fit_likeness(const FeatureSets& features, std::int64_t most_bytes) {
   }
   const Neighborhood held_out{labels, at::cat(nearness), at::cat(classes), at::cat(without_own)};
   likeness.separation = separation_of(held_out);
-  likeness.held_out = std::get<0>((1 - held_out.nearness.select(1, kNearest - 1)).sort());
-  likeness.held_out = likeness.held_out.contiguous();
+  const at::Tensor distances = 1 - held_out.nearness.select(1, kNearest - 1);
+  const at::Tensor lacks = -log_sums.index_select(0, places);
+  const at::Tensor all_distances = sorted(distances), all_lacks = sorted(lacks);
+  likeness.held_out = at::stack(
+      {all_distances, all_lacks, sorted(larger_place(all_distances, all_lacks, distances, lacks))});
   return likeness;
 }
 
