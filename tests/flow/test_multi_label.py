@@ -223,7 +223,7 @@ class MultiLabelTest(FlowTest):
                          (len(rows) - 2, 1, 1, ["zebra"]))
         self.assertGreaterEqual(found["seen"]["training"], len(rows) - 1)
         for text in (evaluated.stdout + evaluated.stderr, (folder / "evaluation.html").read_text()):
-            self.assert_names(text, f"{found['seen']['training']} images are identical", "zebra", "1 image could not be decoded")
+            self.assert_names(text, f"{found['seen']['training']} images are identical", "zebra", "1 image left out, which could not be decoded")
         row, = self.rows(folder / "evaluation.csv")
         self.assertAlmostEqual(float(row["mean_average_precision"]), found["mean_average_precision"], places=5)
         self.assertEqual((row["images"], row["seen_in_training"]), (str(found["images"]), str(found["seen"]["training"])))

@@ -113,7 +113,7 @@ class FaultTest(DataPathTest):
 
     def test_faults_of_the_images(self):
         one = next(self.photos.iterdir())
-        self.assert_fails(self.split(group_by=r"\."), 1, 18, "into one group")
+        self.assert_fails(self.split(group_by=r"\."), 1, 18, "one group of images by --group-by")
         alone = self.folder / "alone"
         shutil.copytree(one, alone / one.name)
         self.assert_fails(self.split(data_path=alone), 1, 18, "one class")
