@@ -306,6 +306,7 @@ void sync_folder(const std::filesystem::path& folder) {
 
 std::string did_you_mean_path(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
+  constexpr std::size_t kMaxNames = 10'000;
   if (is_there(path)) return "";
   fs::path found;
   for (const fs::path& part : path) {
@@ -315,6 +316,7 @@ std::string did_you_mean_path(const std::filesystem::path& path) {
       continue;
     }
     std::vector<std::string> names = names_in(found.empty() ? "." : found);
+    names.resize(std::min(names.size(), kMaxNames));
     std::sort(names.begin(), names.end());
     const std::string name = closest(part.string(), names);
     if (name.empty()) return "";

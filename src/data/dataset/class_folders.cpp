@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 
 #include "base/files.h"
@@ -181,13 +182,39 @@ bool read_classes(FolderNames& top, Listing& listing, const DatasetContext& cont
   return true;
 }
 
-// Counts the lists and packed files beside the class folders, of which nothing is read. A text may
-// be anything.
+// Whether the beginning of the list has names of the set's images: with their extension, or without
+// it if they have at least four bytes, since shorter ones may be any number.
+bool names_images(const fs::path& list, const SampleTable& images) {
+  constexpr std::size_t kBeginning = 64 << 10, kLeastStem = 4;
+  std::string text;
+  try {
+    text = first_bytes(list, kBeginning);
+  } catch (const std::system_error&) {  // it is told that nothing of it is read
+  }
+  std::unordered_set<std::string_view> words;
+  for (std::size_t begin = 0, end = 0; end != text.npos; begin = end + 1) {
+    end = text.find_first_of(",;:\"'\\/ \t\r\n", begin);
+    words.insert(std::string_view(text).substr(begin, end - begin));
+  }
+  return std::any_of(images.begin(), images.end(), [&](const Sample& image) {
+    const std::string_view name = image.file_name.substr(image.file_name.rfind('/') + 1);
+    const std::string_view stem = name.substr(0, name.rfind('.'));
+    return words.contains(name) || (stem.size() >= kLeastStem && words.contains(stem));
+  });
+}
+
+// Counts the lists and packed files beside the class folders, of which nothing is read. A text that
+// names no image of the folders may be anything.
 void add_data_beside(Listing& listing, const DatasetContext& context) {
-  for (const auto& [name, type, may_be_link] : FolderEntries(context.root))
-    if (type == fs::file_type::regular && !is_never_data(name) && is_dataset_file(name) &&
-        !has_extension(name, ".txt"))
+  int num_unknown = 10;  // lists that are still to be looked into, which takes time
+  for (const auto& [name, type, may_be_link] : FolderEntries(context.root)) {
+    if (type != fs::file_type::regular || is_never_data(name) || !is_dataset_file(name)) continue;
+    if (is_label_list(name) && num_unknown-- > 0 &&
+        names_images(context.root / name, listing.set.samples))
+      listing.left_out.add(Reason::kRootLabels, std::string(name));
+    else if (!has_extension(name, ".txt"))
       listing.left_out.add(Reason::kRootData, std::string(name));
+  }
 }
 
 // Visits every image below the root, and each folder only once, however many links lead to it. With

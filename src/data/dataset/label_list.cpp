@@ -372,25 +372,37 @@ void ListRows::repeat(std::size_t earlier, std::size_t later) {
   const Sample first = set.samples[earlier], row = set.samples[later];
   const bool is_same = row.label == first.label;
   num_repeated_ += is_same ? 1 : 0;
-  const bool has_other_label =
-      !is_same && (sets_.sets().empty() || row.label < 0 || first.label < 0);
-  const std::string other = has_other_label              ? "label"
-                            : row.set != first.set       ? "set"
-                            : row.weight != first.weight ? "weight"
-                            : row.group != first.group   ? "group"
-                                                         : "";
-  if (!other.empty())
-    return fault(
-        lines_[later],
-        "'" + std::string(row.file_name) + "' has another " + other + " than in " + unit + " " +
-            std::to_string(lines_[earlier]) + ": keep one of the rows" +
-            (!is_same && sets_.sets().empty() ? ", or train with --task multi-label on both labels"
-                                              : ""));
+  std::string has, had;
+  if (!is_same && (sets_.sets().empty() || row.label < 0 || first.label < 0)) {
+    has = shown_label(row.label), had = shown_label(first.label);
+  } else if (row.set != first.set) {
+    const auto shown = [](ListedSet of) { return "the set " + std::string(set_name(of)); };
+    has = shown(row.set), had = shown(first.set);
+  } else if (row.weight != first.weight) {
+    has = formatted("the weight %g", static_cast<double>(row.weight));
+    had = formatted("%g", static_cast<double>(first.weight));
+  } else if (row.group != first.group) {
+    has = "another group", had = "one";
+  }
+  if (!has.empty())
+    return fault(lines_[later],
+                 "'" + std::string(row.file_name) + "' has " + has + ", but " + had + " in " +
+                     unit + " " + std::to_string(lines_[earlier]) +
+                     (!is_same && sets_.sets().empty()
+                          ? ": an image has one label, so keep one of the rows, or train with "
+                            "--task multi-label on both labels"
+                          : ": keep one of the rows"));
   if (is_same) return;
   std::vector<int> all = sets_.sets()[static_cast<std::size_t>(first.label)];
   const std::vector<int>& more = sets_.sets()[static_cast<std::size_t>(row.label)];
   all.insert(all.end(), more.begin(), more.end());
   set.samples.set_label(earlier, sets_.label_of(std::move(all)));
+}
+
+std::string ListRows::shown_label(int label) const {
+  if (label < 0) return "no label";
+  if (!sets_.sets().empty()) return "labels";
+  return "the label '" + labels_[static_cast<std::size_t>(label)] + "'";
 }
 
 void ListRows::find_files() {
@@ -402,6 +414,9 @@ void ListRows::find_files() {
   context.fail(plural(static_cast<long long>(missing.size()), "image", "images") + " of " +
                std::to_string(set.samples.size()) + " cannot be used, in '" + set.folder +
                "': " + faults_text(faults_, num_faults_) +
+               (has_image_extension(set.samples.file_name(missing.begin()->first))
+                    ? ""
+                    : ". The names have no extension of images: add it, such as .jpg") +
                ". Say where they are with --list-root FOLDER, or with --list-root "
                "'/OLD/PREFIX/=FOLDER/' for paths of another machine, or remove the rows.");
 }

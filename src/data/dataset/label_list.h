@@ -168,6 +168,7 @@ class ListRows {
   void pass_over(const ListedRow& row);
   int label_of(std::string_view text);
   int labels_of(const ListedRow& row);
+  std::string shown_label(int label) const;
   void refuse_several();
   void label_by_flags();
   void refuse_faults() const;

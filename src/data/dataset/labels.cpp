@@ -67,8 +67,15 @@ struct Looks {
 std::string text_of_lacking(const std::vector<std::string>& lacking,
                             const std::vector<std::string>& known, const std::string& where,
                             const std::string& remedy) {
+  std::vector<std::string> shown = lacking;
+  for (std::size_t i = 0; i < std::min(shown.size(), kMostNamed); ++i) {
+    shown[i] = quoted_among(lacking[i], known);
+    if (shown[i] != "'" + printable(lacking[i]) + "'") continue;  // it names one that looks alike
+    if (const std::string near = closest(lacking[i], known); !near.empty())
+      shown[i] += " (similar: '" + near + "')";
+  }
   return plural(std::ssize(lacking), "class is", "classes are") + " not in " + where + ": " +
-         quoted_among(lacking, known, kMostNamed) + ". " + remedy + " It has " +
+         few_of(std::move(shown), kMostNamed) + ". " + remedy + " It has " +
          quoted_names(known, kMostNamed) + ".";
 }
 

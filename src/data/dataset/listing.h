@@ -156,6 +156,7 @@ class LeftOut {
     kDeepImage,
     kRootImage,
     kRootData,
+    kRootLabels,
     kListInside,
     kBesidePhotograph,
     kRepeatedName,

@@ -29,8 +29,9 @@ constexpr std::array<const char*, static_cast<std::size_t>(Reason::kOther) + 1> 
     "folders inside class folders, skipped",
     "images in folders inside class folders, skipped",
     "images next to the class folders, skipped",
-    "lists, archives and record files next to the class folders, not read (a list is, if it is "
-    "given as the data or as --labels)",
+    "lists, archives and record files next to the class folders, not read",
+    "lists next to the class folders that name their images, which nevertheless have the names of "
+    "the folders as classes, unless a list is given as the data or as --labels",
     "lists in the archive, not read (if one has the labels, unpack the archive and give it)",
     "images that belong to the sample of another image, skipped",
     "files that are there twice with the same content, used once",

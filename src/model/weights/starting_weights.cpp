@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/names.h"
 #include "base/text.h"
 #include "model/positions.h"
 
@@ -48,10 +47,15 @@ TensorsByName by_name(const StateDict& state) {
   return tensors;
 }
 
-// "; missing: a, b, c, d, e and 7 more"; empty if there are no names.
+// "; missing: a, b, c, d, e, … (12 in all)"; empty if there are no names.
 std::string listing(const std::string& title, const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 5;
-  return names.empty() ? "" : "; " + title + ": " + few_of(names, kShown);
+  if (names.empty()) return "";
+  std::string text = "; " + title + ": ";
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i ? ", " : "") + names[i];
+  if (names.size() > kShown) text += ", … (" + std::to_string(names.size()) + " in all)";
+  return text;
 }
 
 std::string misfit(const at::Tensor& own, const StoredTensor& stored) {
@@ -222,6 +226,23 @@ StateDict kernels_like(const ImageModel& model, const StateDict& state) {
   return kernels;
 }
 
+// A network that is like a known one, by a part that only it has.
+std::string relative_of(const StateDict& state) {
+  using Relative = std::pair<std::string_view, std::string_view>;  // part, name
+  static constexpr std::array<Relative, 7> kRelatives{{{"gamma_1", "a DINOv3, an EVA or a BEiT"},
+                                                       {"register_tokens", "a ViT with registers"},
+                                                       {"reg_token", "a ViT with registers"},
+                                                       {"storage_tokens", "a DINOv3"},
+                                                       {"rope_embed", "a DINOv3"},
+                                                       {"dist_token", "a distilled ViT"},
+                                                       {"grn", "a ConvNeXt V2"}}};
+  for (const auto& [part, name] : kRelatives)
+    for (const StoredTensor& tensor : state)
+      if (("." + tensor.name + ".").find("." + std::string(part) + ".") != std::string::npos)
+        return std::string(name);
+  return "";
+}
+
 // Positions of another grid are resampled to the model's.
 void fit_positions(const ImageModel& model, WeightSource& source) {
   constexpr std::string_view kPositions = ".pos_embed";  // also torchvision's pos_embedding
@@ -280,6 +301,8 @@ void require_weights_of(const ImageModel& model, const std::string& name,
         "those of a relative of " + name + ", which lacks parts that change the answers" + strange,
         remedy);
   }
+  if (const std::string relative = relative_of(source.state); !relative.empty())
+    refuse("those of " + relative + ", which this program does not have" + others, remedy);
   const bool is_named = !source.network.empty() && source.network != name;
   refuse("not those of " + name + others, is_named ? "They are those of " + source.network +
                                                          ": use that network, or weights of " +

@@ -102,13 +102,17 @@ std::string training_text(const fs::path& folder, const Predictor& model) {
   const fs::path path = folder / "training.json";
   if (!is_there(path))
     return "## What it was trained on\n\nThe model has no record of its training.\n";
+  std::string fault;
   try {
     return record_text(model, parse_json(read_file(path, kMaxRecord)));
-  } catch (const std::exception&) {  // JsonFault, Json::exception, std::length_error
-    throw Error(
-        ErrorCode::kInvalidModelDirectory,
-        quoted_path(path) + " is not the record of a training: copy the whole model again.");
+  } catch (const JsonFault& failure) {
+    fault = quoted_path(path) + " " + failure.what();
+  } catch (const std::length_error& failure) {
+    fault = failure.what();
+  } catch (const Json::exception&) {
+    fault = quoted_path(path) + " is not the record of a training";
   }
+  throw Error(ErrorCode::kInvalidModelDirectory, fault + ": copy the whole model again.");
 }
 
 }  // namespace

@@ -105,8 +105,10 @@ TEST(ClassFolders, ListsAndPackedFilesBesideThemAreNamed) {
   fs::remove(scratch / "x.parquet");
   scratch.put("x.csv", "image,label\nISIC_6,fox\nISIC_7,owl\n");
   scratch.put("x.jsonl", R"({"file_name":"cat/1.jpg","label":3})");
-  ASSERT_EQ(notes().size(), 1U) << joined_lines(notes());
-  EXPECT_NE(notes()[0].find("--labels): 5 ("), std::string::npos) << notes()[0];
+  scratch.put("x.txt", "photos/1.jpg 3\n");
+  ASSERT_EQ(notes().size(), 2U) << joined_lines(notes());
+  EXPECT_NE(notes()[1].find("--labels: 3 ('x.csv', 'x.jsonl', 'x.txt')"), std::string::npos)
+      << notes()[1];
 }
 
 TEST(ClassFolders, LinksAreFollowedAndLoopsAreNamed) {
@@ -293,7 +295,7 @@ TEST(Dataset, AListBesideFoldersOfSetsIsNamedInTheirRefusal) {
   scratch.put("train.csv", "image_id,label\n0001,cat\n");
   const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Data"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
-  EXPECT_NE(error.message().find("--labels): 1 ('train.csv')"), std::string::npos)
+  EXPECT_NE(error.message().find("--labels: 1 ('train.csv')"), std::string::npos)
       << error.message();
 }
 
@@ -347,6 +349,13 @@ TEST(MapClasses, MapsByName) {
   EXPECT_EQ(valid.samples[0].label, 2);
   EXPECT_EQ(valid.samples[1].label, 1);
   EXPECT_EQ(valid.samples[3].label, -1);
+}
+
+TEST(MapClasses, NamesTheClassThatMayBeMeant) {
+  const Dataset train = labeled({"SHIP", "truck"}, {0, 1});
+  Dataset valid = labeled({"Ship", "truck"}, {0, 1});
+  const Error error = error_of([&] { map_classes(train, valid); });
+  EXPECT_NE(error.message().find("'Ship' (similar: 'SHIP')"), std::string::npos);
 }
 
 TEST(MapClasses, OfSeveralLabelsLeavesOutWhatNoImageHas) {

@@ -229,9 +229,9 @@ TEST_F(LabelList, AnImageHasOneLabel) {
   EXPECT_EQ(rows(set), two_);
   ASSERT_EQ(set.notes.size(), 1U);
   expect_fault("l.csv", "dog/a.jpg,dog\ncat/a.jpg,cat\ndog/a.jpg,cat\n",
-               {"line 3", "line 1", "'dog/a.jpg'", "another label"});
+               {"line 3", "line 1", "'dog/a.jpg'", "'cat'", "'dog'"});
   expect_fault("l.csv", "path,label,set\ndog/a.jpg,dog,train\ndog/a.jpg,dog,test\n",
-               {"line 3", "line 2", "another set"});
+               {"line 3", "line 2", "train", "test"});
 }
 
 TEST_F(LabelList, ImagesWithoutALabelAreScored) {
@@ -291,7 +291,7 @@ TEST_F(LabelList, FaultsAreToldWithTheirLines) {
       "{\"rectanglelabels\": [\"dog\"]}}]}]}]",
       {"entry 1", "\"rectanglelabels\""});
   expect_fault("l.csv", "path,label,weight\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
-               {"line 3", "line 2", "another weight"});
+               {"line 3", "line 2", "weight 2"});
   expect_fault("l.csv", "path,label,group\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
                {"line 3", "line 2", "another group"});
 }
