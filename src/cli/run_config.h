@@ -183,6 +183,7 @@ struct RanksConfig {
   DeviceChoice device = DeviceChoice::kAuto;
   bool deterministic = false;  // bit-identical results on a GPU, too
   int threads = 0;             // compute threads; 0: auto
+  bool bind = true;            // to cores of this rank's own
   // The number of ranks to start; 0: auto. Empty: this process is the whole run, or one rank of it.
   std::optional<int> launch;
   std::vector<std::string> arguments;  // this command line, used to start the ranks

@@ -144,7 +144,11 @@ Rows<TrainConfig> machine_rows() {
       within(&TrainConfig::ranks,
              {opt(&RanksConfig::threads, "threads", auto_or(1, 1024, "threads"),
                   {kMachine, kBits, kMayDiffer},
-                  "Compute threads. auto: one per processor, shared by the ranks of a host.")}),
+                  "Compute threads. auto: one per processor, shared by the ranks of a host."),
+              opt(&RanksConfig::bind, "bind", {{"auto", true}, {"off", false}}, {kMachine, kFree},
+                  "auto: bind the ranks of a host to cores of their own, and move compute threads "
+                  "together while other programs use the processors. off: leave processors to the "
+                  "system or the launcher.")}),
       within(&TrainConfig::data,
              {opt(&DataConfig::cache, "cache",
                   {{"auto", CachePolicy::kAuto},

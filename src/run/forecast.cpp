@@ -1,6 +1,7 @@
 #include "run/forecast.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int kEnoughSteps = 20;
 constexpr double kWorthLogging = 60;  // seconds
+constexpr double kMaxError = 0.1;     // of the time left; beyond it a forecast is told again
 constexpr double kHour = 60 * 60;     // seconds
 constexpr double kDay = 24 * kHour;   // seconds
 // A step is a forward pass plus a backward pass, which takes twice the arithmetic.
@@ -80,7 +82,7 @@ double Forecast::seconds_left(const StepRecord& timing) const {
 }
 
 std::optional<ForecastText> Forecast::announced(double images_per_second, double seconds_left) {
-  is_announced_ = true;
+  end_ = seconds_since_process_start() + seconds_left;
   if (seconds_left < kWorthLogging) return std::nullopt;
   ForecastText text;
   text.line = formatted("At %.1f images/s ", images_per_second) + what_will_finish(run_) +
@@ -97,7 +99,7 @@ std::optional<ForecastText> Forecast::announced(double images_per_second, double
 }
 
 std::optional<ForecastText> Forecast::after_step(const StepRecord& step) {
-  if (is_announced_) return std::nullopt;
+  if (end_) return std::nullopt;
   if (first_.epoch != step.epoch) {
     first_ = step;
     return std::nullopt;
@@ -111,10 +113,11 @@ std::optional<ForecastText> Forecast::after_step(const StepRecord& step) {
 
 std::optional<ForecastText> Forecast::after_epoch(const EpochRecord& epoch) {
   valid_seconds_ = epoch.valid_seconds;
-  if (is_announced_) return std::nullopt;
   const double step_seconds = epoch.train_seconds / std::max(1, epoch.num_steps);
-  return announced(epoch.train_images_per_second,
-                   seconds_left(epoch.epoch, 0, step_seconds) - epoch.valid_seconds);
+  const double left = seconds_left(epoch.epoch, 0, step_seconds) - epoch.valid_seconds;
+  const double error = end_ ? seconds_since_process_start() + left - *end_ : HUGE_VAL;
+  if (std::abs(error) <= std::max(kWorthLogging, kMaxError * left)) return std::nullopt;
+  return announced(epoch.train_images_per_second, left);
 }
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// Estimates from its first steps when a run will end. Reported once, with a warning if it takes
-// days.
+// Estimates from its first steps when a run will end, with a warning if it takes days; told again
+// after an epoch that shows the time left to be off by more than a tenth and a minute.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,8 @@ class Forecast {
   // first such step that is 20 steps after the first printed one of its epoch.
   std::optional<ForecastText> after_step(const StepRecord& step);
 
-  // Call after an epoch. Returns the forecast if its steps were too few for one.
+  // Call after an epoch. Returns the forecast if its steps were too few for one, or the last one
+  // was wrong.
   std::optional<ForecastText> after_epoch(const EpochRecord& epoch);
 
   // The seconds to the end of the run, with validation, after a step.
@@ -56,7 +57,7 @@ class Forecast {
   std::vector<double> steps_after_;  // by epoch, from 0: those of the later ones
   double valid_seconds_ = 0;         // of the last epoch; 0: there was none
   StepRecord first_;                 // the first printed step of the epoch; epoch 0: none yet
-  bool is_announced_ = false;
+  std::optional<double> end_;        // as told, in seconds since the process began
 };
 
 }  // namespace kiln

@@ -126,6 +126,10 @@ class BindingTest(JobTest):
         first, second = (set().union(*map(numbers_of, found[rank])) for rank in (0, 1))
         self.assertTrue(first.isdisjoint(second), found)
 
+    def test_off_leaves_them_all(self):
+        mine = allowed(pathlib.Path("/proc/self"))
+        self.assertEqual(self.processors_of_ranks(bind="off"), {0: {mine}, 1: {mine}})
+
     def test_a_host_that_forbids_it(self):
         if NUMBER is None:
             self.skipTest("the call's number is not known here")

@@ -84,6 +84,23 @@ TEST(Forecast, ShortEpochsTellAtTheEndOfOne) {
   EXPECT_TRUE(contains(text->line, "20 h 00 min")) << text->line;
 }
 
+TEST(Forecast, AWrongOneIsToldAgain) {
+  Forecast forecast(length());
+  forecast.after_step(printed(1, 0.36));
+  ASSERT_TRUE(forecast.after_step(printed(21, 0.36)));
+  EpochRecord epoch;
+  epoch.epoch = 1;
+  epoch.num_steps = 1000;
+  epoch.train_images_per_second = 50;
+  epoch.train_seconds = 400;  // as told: about an hour for nine such
+  EXPECT_FALSE(forecast.after_epoch(epoch));
+  epoch.train_seconds = 2000;
+  const auto text = forecast.after_epoch(epoch);
+  ASSERT_TRUE(text);
+  EXPECT_TRUE(contains(text->line, "5 h ")) << text->line;
+  EXPECT_FALSE(forecast.after_epoch(epoch));
+}
+
 TEST(Forecast, RunsOfAMinuteAreNotWorthIt) {
   Forecast forecast(length());
   forecast.after_step(printed(1, 0.001));

@@ -21,8 +21,8 @@ namespace kiln {
 // can be created.
 void watch_contention(int num_processors, int num_threads);
 
-// From now on the compute threads of this process are not gathered: their kernels have barriers
-// that spin, which on one core would take a time slice each.
+// From now on the compute threads of this process are not gathered: nobody wants that, or their
+// kernels have barriers that spin, which on one core would take a time slice each.
 void keep_threads_apart();
 
 }  // namespace kiln

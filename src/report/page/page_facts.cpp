@@ -241,6 +241,15 @@ std::string settings_section(const TextPairs& options, const TextPairs& versions
   return section("settings", "Settings", folded_settings(options, versions));
 }
 
+// A command whose lines break only between options.
+std::string command_html(const std::string& command) {
+  constexpr std::string_view kNext = "</span> <span>";
+  std::string html = escaped(command);
+  for (std::size_t at = 0; (at = html.find(" --", at)) != html.npos; at += kNext.size())
+    html.replace(at, 1, kNext);
+  return element("code id=\"command\"", element("span", html));
+}
+
 std::string settings_html(const RunRecord& run) {
   const RunStart& start = run.start;
   TextPairs results;
@@ -261,7 +270,7 @@ std::string settings_html(const RunRecord& run) {
                          "file of this name beside the log and with other folders for "
                          "`--trained-model-path` and `--log-path`, repeats it with what it decided "
                          "on its way.")) +
-          element("pre tabindex=\"0\"", element("code id=\"command\"", escaped(start.command))) +
+          element("pre tabindex=\"0\"", command_html(start.command)) +
           pairs_table("The run", "", results) + folded_settings(start.options, start.versions));
 }
 

@@ -18,6 +18,7 @@
 #include "data/stream/record_stream.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
+#include "parallel/processors/contention.h"
 #include "parallel/processors/processors.h"
 #include "run/checkpoint/resume.h"
 #include "run/inputs/sources.h"
@@ -99,7 +100,10 @@ Machine choose_machine(const TrainConfig& config, World& world) {
 // keeps the number of before, for the same bits, but no more than one per processor. A collective.
 void use_processors(const TrainConfig& config, const std::optional<ResumePoint>& resume,
                     World& world, Machine& machine) {
-  machine.num_bound_cpus = bind_to_own_cores(world, machine.device.numa_node);
+  if (config.ranks.bind)
+    machine.num_bound_cpus = bind_to_own_cores(world, machine.device.numa_node);
+  else
+    keep_threads_apart();
   const int num_processors = processors_of_this_rank(world);
   machine.loader_threads =
       choose_loader_threads(config.data.loader_threads, num_processors, machine.device.is_cuda);
