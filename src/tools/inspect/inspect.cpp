@@ -150,10 +150,10 @@ int inspect_checkpoint(const fs::path& path, Report& report) {
     std::vector<std::string> skipped;
     const Checkpoint checkpoint = read_checkpoint(path, skipped);
     report["path"] = checkpoint.path.string();
+    report["whole"] = true;
     const SavedRun saved = parse_saved_run(checkpoint.state_json);
     const std::chrono::seconds time(
         static_cast<std::int64_t>(std::clamp(saved.time, 0.0, kMaxSeconds)));
-    report["whole"] = true;
     report["model"] = saved.model;
     report["epochs_done"] = saved.progress.epochs_done;
     report["steps"] = saved.steps();
