@@ -387,7 +387,7 @@ CommandInfo audit_command() {
        opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
        opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
            "Height and width of the network's input. auto: the size that the trained model was "
-           "trained with, else 224."),
+           "trained with, else that of train."),
        opt(&Config::folds, "folds", from(2, 100), kAnswers,
            "Number of cross-validation folds: each is judged by a model trained on the others."),
        opt(&Config::group_by, "group-by", regular_expression(), kAnswers,

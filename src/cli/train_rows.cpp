@@ -93,7 +93,8 @@ Rows<DataConfig> image_rows() {
       opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"),
           {kImages, kResult, kParameter, kFirst},
           "Resize images to this height and width. auto: the size that all images share, if they "
-          "are an ImageDirectory or have no side above 256; else 224."),
+          "are an ImageDirectory or have no side above 256; else 224 (240, 288 and 300 for "
+          "efficientnet_b1 to b3)."),
       opt(&Config::fit, "fit",
           {{"crop", Fit::kCrop}, {"pad", Fit::kPad}, {"stretch", Fit::kStretch}, {"auto", {}}},
           {kImages, kResult},

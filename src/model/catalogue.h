@@ -53,7 +53,8 @@ struct KnownNetwork {
   std::string_view family_name;
   std::array<PublishedWeights, 2> published = {};  // the second by torchvision's newer recipe
   std::array<std::string_view, 2> also = {};       // its names in timm and elsewhere
-  int patch = 0;  // images are cut into squares of so many pixels; 0: they are not
+  int patch = 0;   // images are cut into squares of so many pixels; 0: they are not
+  int side = 224;  // of the images, in pixels, where neither options nor the images say it
 
   const NetworkFamily& family() const;
   // As those of the family, for this network: with patches a side must be a multiple of theirs.

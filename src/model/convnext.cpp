@@ -14,11 +14,11 @@ namespace {
 
 constexpr double kLayerScale = 1e-6;
 constexpr double kDeviation = 0.02;  // of initial weights
-constexpr std::array<std::int64_t, 4> kChannels{96, 192, 384, 768};
 
 struct ConvNeXtShape {
   std::array<int, 4> num_blocks;
-  double branch_drop;  // of the last branch; from 0, linearly
+  double branch_drop;                // of the last branch; from 0, linearly
+  std::int64_t first_channels = 96;  // doubled by each stage
 };
 
 // Of feature maps in the order of channels_last, whose pixels are vectors without a copy.
@@ -101,18 +101,20 @@ class ConvNeXt : public ChainNetwork {
   ConvNeXt(const ConvNeXtShape& shape, int num_outputs) {
     int num_blocks = 0, number = 0;
     for (const int blocks : shape.num_blocks) num_blocks += blocks;
-    for (std::size_t i = 0; i < kChannels.size(); ++i) {
+    std::int64_t channels = shape.first_channels;
+    for (std::size_t i = 0; i < shape.num_blocks.size(); ++i) {
       const bool is_first = i == 0;
-      chain().add(std::make_shared<Patches>(is_first ? 3 : kChannels[i - 1], kChannels[i],
-                                            is_first ? 4 : 2, is_first));
+      if (!is_first) channels *= 2;
+      chain().add(std::make_shared<Patches>(is_first ? 3 : channels / 2, channels, is_first ? 4 : 2,
+                                            is_first));
       const auto blocks = std::make_shared<Chain>();
       for (int k = 0; k < shape.num_blocks[i]; ++k)
         blocks->add(
-            std::make_shared<Block>(kChannels[i], shape.branch_drop * number++ / (num_blocks - 1)));
+            std::make_shared<Block>(channels, shape.branch_drop * number++ / (num_blocks - 1)));
       chain().add(blocks);
     }
-    norm_ = classifier().register_module("0", std::make_shared<LayerNorm>(kChannels.back()));
-    add_head("2", kChannels.back(), num_outputs);
+    norm_ = classifier().register_module("0", std::make_shared<LayerNorm>(channels));
+    add_head("2", channels, num_outputs);
   }
 
   at::Tensor head_input(const at::Tensor& means) override { return norm_->forward(means); }
@@ -140,6 +142,7 @@ std::shared_ptr<Network> make_convnext(const ModelOptions& options, int num_outp
   static const std::map<std::string_view, ConvNeXtShape> kShapes{
       {"convnext_tiny", {{3, 3, 9, 3}, 0.1}},
       {"convnext_small", {{3, 3, 27, 3}, 0.4}},
+      {"convnext_base", {{3, 3, 27, 3}, 0.5, 128}},
   };
   return std::make_shared<ConvNeXt>(kShapes.at(options.model_name), num_outputs);
 }

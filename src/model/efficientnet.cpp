@@ -10,7 +10,6 @@
 namespace kiln {
 namespace {
 
-constexpr double kDropout = 0.2;     // of the means
 constexpr double kBranchDrop = 0.2;  // of the branch after the last one; from 0, linearly
 
 struct Stage {
@@ -22,10 +21,29 @@ struct Stage {
 struct EfficientNetShape {
   std::int64_t first_channels;
   std::vector<Stage> stages;
+  std::int64_t means = 1280;
+  double dropout = 0.2;  // of the means
   NormPlan norm = {};
 };
 
-constexpr std::int64_t kMeans = 1280;
+// B0 with its channels and its blocks multiplied.
+EfficientNetShape scaled(double width, double depth, double dropout) {
+  EfficientNetShape shape{multiple_of_8(32 * width),
+                          {{false, 1, 3, 1, 16, 1},
+                           {false, 6, 3, 2, 24, 2},
+                           {false, 6, 5, 2, 40, 2},
+                           {false, 6, 3, 2, 80, 3},
+                           {false, 6, 5, 1, 112, 3},
+                           {false, 6, 5, 2, 192, 4},
+                           {false, 6, 3, 1, 320, 1}}};
+  for (Stage& stage : shape.stages) {
+    stage.out_channels = multiple_of_8(static_cast<double>(stage.out_channels) * width);
+    stage.num_blocks = static_cast<int>(std::ceil(stage.num_blocks * depth));
+  }
+  shape.means = 4 * shape.stages.back().out_channels;
+  shape.dropout = dropout;
+  return shape;
+}
 
 class EfficientNet : public ChainNetwork {
  public:
@@ -52,10 +70,10 @@ class EfficientNet : public ChainNetwork {
       }
       chain().add(blocks);
     }
-    chain().add(
-        std::make_shared<ConvNorm>(ConvShape{channels, kMeans, 1}, Activation::kSilu, shape.norm));
-    drop_ = classifier().register_module("0", std::make_shared<Drop>(kDropout, kMeans));
-    add_head("1", kMeans, num_outputs);
+    chain().add(std::make_shared<ConvNorm>(ConvShape{channels, shape.means, 1}, Activation::kSilu,
+                                           shape.norm));
+    drop_ = classifier().register_module("0", std::make_shared<Drop>(shape.dropout, shape.means));
+    add_head("1", shape.means, num_outputs);
   }
 
   at::Tensor head_input(const at::Tensor& means) override { return drop_->forward(means); }
@@ -76,15 +94,10 @@ class EfficientNet : public ChainNetwork {
 
 std::shared_ptr<Network> make_efficientnet(const ModelOptions& options, int num_outputs) {
   static const std::map<std::string_view, EfficientNetShape> kShapes{
-      {"efficientnet_b0",
-       {32,
-        {{false, 1, 3, 1, 16, 1},
-         {false, 6, 3, 2, 24, 2},
-         {false, 6, 5, 2, 40, 2},
-         {false, 6, 3, 2, 80, 3},
-         {false, 6, 5, 1, 112, 3},
-         {false, 6, 5, 2, 192, 4},
-         {false, 6, 3, 1, 320, 1}}}},
+      {"efficientnet_b0", scaled(1, 1, 0.2)},
+      {"efficientnet_b1", scaled(1, 1.1, 0.2)},
+      {"efficientnet_b2", scaled(1.1, 1.2, 0.3)},
+      {"efficientnet_b3", scaled(1.2, 1.4, 0.3)},
       {"efficientnet_v2_s",
        {24,
         {{true, 1, 3, 1, 24, 2},
@@ -93,6 +106,8 @@ std::shared_ptr<Network> make_efficientnet(const ModelOptions& options, int num_
          {false, 4, 3, 2, 128, 6},
          {false, 6, 3, 1, 160, 9},
          {false, 6, 3, 2, 256, 15}},
+        1280,
+        0.2,
         {.epsilon = 1e-3}}},
   };
   return std::make_shared<EfficientNet>(kShapes.at(options.model_name), num_outputs);

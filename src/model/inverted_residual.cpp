@@ -3,6 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/hardsigmoid.h>
 
+#include <algorithm>
+
 namespace kiln {
 namespace {
 
@@ -82,6 +84,12 @@ class InvertedResidual : public Layer {
 };
 
 }  // namespace
+
+std::int64_t multiple_of_8(double channels) {
+  const std::int64_t near =
+      std::max<std::int64_t>(8, static_cast<std::int64_t>(channels + 4) / 8 * 8);
+  return static_cast<double>(near) < 0.9 * channels ? near + 8 : near;
+}
 
 std::shared_ptr<Layer> make_inverted_residual(const InvertedShape& shape) {
   return std::make_shared<InvertedResidual>(shape);

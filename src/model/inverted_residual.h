@@ -23,6 +23,9 @@ struct InvertedShape {
   NormPlan norm = {};
 };
 
+// The nearest multiple of 8, not more than a tenth below: of channels that are a share of others.
+std::int64_t multiple_of_8(double channels);
+
 // The branch's layers are those of the chain "block"; the input is added if it has their shape.
 std::shared_ptr<Layer> make_inverted_residual(const InvertedShape& shape);
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "model/image_model.h"
@@ -84,6 +85,16 @@ TEST(Catalogue, FamiliesDifferInOptionsAndRounding) {
   EXPECT_EQ(resnet.final_map_side(33), 2);
   EXPECT_EQ(densenet.final_map_side(33), 1);
   EXPECT_EQ(densenet.final_map_side(61), 2);
+}
+
+TEST(Catalogue, NetworksHaveTheSizeThatTheyWereMadeFor) {
+  for (const auto& [name, side] :
+       {std::pair{"efficientnet_b0", 224}, std::pair{"efficientnet_b1", 240},
+        std::pair{"efficientnet_b2", 288}, std::pair{"efficientnet_b3", 300},
+        std::pair{"vit_s_14", 224}})
+    EXPECT_EQ(known_network(name).side, side) << name;
+  for (const KnownNetwork& network : known_networks())
+    EXPECT_EQ(network.size_fault(network.side, network.side), "") << network.name;
 }
 
 TEST(Catalogue, FindsEveryNetworkByItsName) {

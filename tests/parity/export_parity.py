@@ -43,7 +43,7 @@ OF_PIXELS = ["mobilenet_v3_large", "efficientnet_b0", "efficientnet_v2_s", "conv
 TRAINED = ["efficientnet_v2_s"]  # of a random one all answers are rounding, PyTorch's too
 OTHERS = ["resnet34", "resnet50", "resnext50_32x4d", "resnet101", "resnet152", "resnext101_32x8d", "wide_resnet50_2",
           "wide_resnet101_2", "densenet161", "densenet169", "densenet201"]
-OTHERS_OF_PIXELS = ["convnext_small"]
+OTHERS_OF_PIXELS = ["convnext_small", "convnext_base", "mobilenet_v3_small", "efficientnet_b2", "efficientnet_b3"]
 FAMILIES = {"densenet": "DenseNet", "mobilenet": "MobileNetV3", "efficientnet": "EfficientNet", "convnext": "ConvNeXt", "vit": "ViT"}
 LABELS = ["ant", "bee, wild", "cät", "dog", "eel"]
 SIZE, SHORT = 64, 73

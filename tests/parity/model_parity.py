@@ -1,9 +1,9 @@
 """Kiln's networks against torchvision's, or timm's where it has none: fresh weights, tensor by tensor; logits in float32, and in
 float64 with the weights of either side; class maps, against Grad-CAM by autograd; gradients, BatchNorm statistics and loss of one
 training step in float64 (DenseNet with recomputation), without drops and with Kiln's own. By day one network of each kind; with
-KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks. With --timm those that timm alone has, and
-files of timm's, through `kiln init-model`: its weights of the same networks, which answer as timm's do, and those of relatives,
-which are refused by name.
+KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks and channels. With --timm those that timm
+alone has, and files of timm's, through `kiln init-model`: its weights of the same networks, which answer as timm's do, and those
+of relatives, which are refused by name.
 
     model_parity.py --tool build/release/kiln_model_tool [--timm --kiln build/release/kiln] [--models NAME …]
                     [--device cuda] [--logits-limit X] [--step-limit X]
@@ -34,15 +34,15 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 if "--timm" in sys.argv:
     import timm
 
-# Beside the first network of each family: bottlenecks, groups, wide, and dense with other widths.
-MODELS = ["resnet50", "resnext50_32x4d", "efficientnet_v2_s", "vit_s_14"]
-STEP_MODELS = ["resnet50"]  # in place of the first of its family
+# Beside the first network of each family: bottlenecks, groups, fused blocks, other blocks, other widths and drops, layer scale.
+MODELS = ["resnet50", "resnext50_32x4d", "efficientnet_v2_s", "mobilenet_v3_small", "efficientnet_b2", "vit_s_14"]
+STEP_MODELS = ["resnet50", "efficientnet_b2"]  # in place of the first of their families
 DESIGNERS = ("ResNet", "DenseNet")  # the families whose fresh weights tests/model checks
 TIMM = {"vit_s_16": "vit_small_patch16_224", "vit_s_14": "vit_small_patch14_dinov2", "vit_b_14": "vit_base_patch14_dinov2"}
 # torchvision's networks that have other names in timm, or BatchNorm another constant.
 TIMM_NAMES = {"mobilenet_v3_large": "mobilenetv3_large_100", "efficientnet_b0": "efficientnet_b0", "convnext_tiny": "convnext_tiny",
               "efficientnet_v2_s": "efficientnetv2_s", "vit_b_16": "vit_base_patch16_224", "resnet50": "resnet50",
-              "densenet121": "densenet121"}
+              "densenet121": "densenet121", "mobilenet_v3_small": "mobilenetv3_small_100", "efficientnet_b2": "efficientnet_b2"}
 RELATIVES = [("convnext_tiny", "convnextv2_tiny", "those of a ConvNeXt V2"),
              ("vit_s_14", "vit_small_patch14_reg4_dinov2", "those of a ViT with registers"),
              ("vit_s_16", "vit_small_patch16_dinov3", "those of a DINOv3"),

@@ -183,15 +183,15 @@ std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets) {
   return common;
 }
 
-AutomaticSize automatic_size(const std::vector<const Dataset*>& sets) {
-  constexpr int kMaxKept = 256, kUsual = 224;
+AutomaticSize automatic_size(const std::vector<const Dataset*>& sets, int usual) {
+  constexpr int kMaxKept = 256;
   const std::string images =
       sets.front()->is_stream() ? "all validation images have " : "all images have ";
   const std::optional<ImageSize> common = common_size(sets);
-  if (!common) return {{kUsual, kUsual}, false, "images have several sizes"};
+  if (!common) return {{usual, usual}, false, "images have several sizes"};
   if (sets.front()->is_image_directory || std::max(common->height, common->width) <= kMaxKept)
     return {*common, true, images + "this size"};
-  return {{kUsual, kUsual},
+  return {{usual, usual},
           false,
           images + formatted("%dx%d, larger than %d", common->width, common->height, kMaxKept)};
 }

@@ -45,13 +45,13 @@ std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets);
 
 // The size of the images of a run unless the user names one. An ImageDirectory of one size keeps
 // it, as the designer's component does; other images do if no side is above 256 pixels. All others
-// become 224 x 224.
+// become `usual` x `usual`.
 struct AutomaticSize {
   ImageSize size;
   bool is_stored = false;  // the size that all images have
   std::string reason;      // "all images have this size"
 };
 // Of datasets with sizes from scan_sizes(); the first one decides which rule applies.
-AutomaticSize automatic_size(const std::vector<const Dataset*>& sets);
+AutomaticSize automatic_size(const std::vector<const Dataset*>& sets, int usual);
 
 }  // namespace kiln

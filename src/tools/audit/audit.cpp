@@ -59,7 +59,7 @@ struct Backbone {
   std::string description;  // "resnet18 with the weights of 'm' (a trained model)"
 };
 
-constexpr int kUsualSize = 224, kAnyClasses = 1000;
+constexpr int kAnyClasses = 1000;
 
 // Throws Error kInvalidModelDirectory or kUserError if the model or its weights cannot be used,
 // kInvalidDataset if the image size is too small for the network.
@@ -81,7 +81,7 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   // Weights that do not say how to normalize most likely use ImageNet's values, like nearly all
   // published ones.
   backbone.normalization = source.normalization.value_or(kImagenetNormalization);
-  const int size = config.image_size > 0 ? config.image_size : kUsualSize;
+  const int size = config.image_size > 0 ? config.image_size : network.side;
   backbone.pixels = {.output = {size, size}, .short_side = usual_short_side(size)};
   if (stored) {
     backbone.normalization = stored->normalization;

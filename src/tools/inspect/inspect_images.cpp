@@ -18,6 +18,7 @@
 #include "data/image/image.h"
 #include "data/loader/batch_loader.h"
 #include "data/split/groups.h"
+#include "model/catalogue.h"
 #include "record/run_summary.h"
 #include "run/inputs/image_sizes.h"
 
@@ -184,7 +185,8 @@ int inspect_images(const InspectConfig& config, InspectReport& report) {
   report["notes"] = set.notes;
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);
-  const std::optional<double> cut = share_cut_away(set, automatic_size({&set}).size);
+  const std::optional<double> cut =
+      share_cut_away(set, automatic_size({&set}, KnownNetwork{}.side).size);
   report["cut_away"] = cut ? Report(*cut) : Report();
   if (cut.value_or(0) > kMuchCutAway)
     report["notes"].push_back(cut_text(*cut) + ": see --fit of kiln train");

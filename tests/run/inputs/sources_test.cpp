@@ -64,6 +64,14 @@ TEST(ChoosePixels, ResizesImagesOfSeveralSizes) {
   EXPECT_EQ(pixels.train.short_side, 256);
 }
 
+TEST(ChoosePixels, ResizesToTheSizeOfTheNetwork) {
+  Sources sources = sources_of({{48, 40}, {640, 640}});
+  sources.untrained.spec.model_name = "efficientnet_b2";
+  const PixelPlan pixels = choose_pixels({}, sources);
+  EXPECT_EQ(pixels.train.output, (ImageSize{288, 288}));
+  EXPECT_EQ(pixels.train.short_side, 329);
+}
+
 TEST(ChoosePixels, KeepsTheSizeOfACheckpoint) {
   const AutomaticSize stored{{48, 40}, true, ""}, usual{{224, 224}, false, ""};
   Sources same = sources_of({{48, 40}}), mixed = sources_of({{48, 40}, {64, 64}});
