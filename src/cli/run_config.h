@@ -163,6 +163,7 @@ struct OptimizationConfig {
   double num_warmup_steps = 0;  // epochs, despite its name
   double learning_rate = 0.001;
   std::optional<double> head_learning_rate;  // empty: the same as learning_rate
+  double layer_decay = 1;  // factor on the learning rate, from one stage to the one before it
   Freeze freeze = Freeze::kNone;
   int folds = 0;                   // the number of folds for out-of-fold predictions; 0: none
   std::optional<bool> asked_auto;  // --auto

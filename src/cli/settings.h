@@ -79,10 +79,10 @@ inline constexpr std::string_view kAugment = "augment", kAuto = "auto",
                                   kTimeLimit = "time-limit", kWeights = "weights";
 
 // Those of training in epochs, which a head that is fitted to features has no use for.
-inline constexpr std::array<std::string_view, 12> kOfEpochs = {
+inline constexpr std::array<std::string_view, 13> kOfEpochs = {
     "epochs",     "steps",       "patience",         "learning-rate", "head-learning-rate",
     "lr-scaling", "lr-schedule", "num-warmup-steps", "momentum",      "weight-decay",
-    "no-decay",   "accumulate"};
+    "no-decay",   "accumulate",  "layer-decay"};
 // Those of them that would mean something else without epochs.
 inline constexpr std::array<std::string_view, 6> kOfEpochsAlone = {
     "optimizer", "ema", "clip-norm", "label-smoothing", "mixup", "cutmix"};

@@ -131,7 +131,7 @@ void check_checkpoint(Given& given, TrainConfig& config) {
 
 void check_fine_tuning(Given& given, TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
-  if (optimization.freeze != Freeze::kNone && config.ranks.sync_batch_norm)
+  if (freezes_all_norms(optimization.freeze) && config.ranks.sync_batch_norm)
     given.refuse("sync-batch-norm",
                  "has nothing to synchronize with --freeze: leave one of the two out.");
   if (optimization.folds == 0) return;

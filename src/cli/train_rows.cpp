@@ -253,6 +253,15 @@ Rows<DataConfig> dataset_rows() {
                                    "on average at most. 1: no shuffling.")})};
 }
 
+Words<Freeze> frozen_parts() {
+  constexpr int kMostStages = 16;  // of any network
+  Words<Freeze> words = {
+      {"none", Freeze::kNone}, {"backbone", Freeze::kBackbone}, {"norm", Freeze::kNorm}};
+  for (int stage = 1; stage <= kMostStages; ++stage)
+    words.emplace_back("stage" + std::to_string(stage), static_cast<Freeze>(stage));
+  return words;
+}
+
 Rows<OptimizationConfig> optimization_rows() {
   using Config = OptimizationConfig;
   return {
@@ -282,15 +291,18 @@ Rows<OptimizationConfig> optimization_rows() {
           "over the classes that have validation images. map, macro-f1: with --task multi-label, "
           "the highest mean over the classes of the average precision (then the default), or of "
           "the F1."),
-      opt(&Config::freeze, "freeze",
-          {{"none", Freeze::kNone}, {"backbone", Freeze::kBackbone}, {"norm", Freeze::kNorm}},
-          {kTraining, kResult},
+      opt(&Config::freeze, "freeze", frozen_parts(), {kTraining, kResult},
           "Layers that are not trained. backbone: all but the last linear layer; with --augment "
           "none each image goes through the network once, and the layer is fitted to the features "
-          "instead of training for epochs. norm: BatchNorm and LayerNorm."),
+          "instead of training for epochs. norm: BatchNorm and LayerNorm. stage2: all up to the "
+          "second stage of the network; docs/networks.md says which layers are one.")
+          .with(&Option::value_name, "none|backbone|norm|stageN"),
       opt(&Config::head_learning_rate, "head-learning-rate", above_zero(1000), {kTraining, kResult},
           "Learning rate of the last linear layer, scheduled and scaled like --learning-rate, "
           "which is the default."),
+      opt(&Config::layer_decay, "layer-decay", above_zero(1), {kTraining, kResult},
+          "For ConvNeXt and vision transformers: the learning rate of a stage (see --freeze) as a "
+          "multiple of that of the next; the last one's is of the head's. 1: off."),
       opt(&Config::folds, "folds", from(0, 20, "parts"), {kTraining, kResult},
           "Cross-validation, for --freeze backbone and --augment none: split the training images "
           "into this many folds, and judge each by a layer fitted to the others; the saved one is "

@@ -118,6 +118,8 @@ class ConvNeXt : public ChainNetwork {
   }
 
   at::Tensor head_input(const at::Tensor& means) override { return norm_->forward(means); }
+  // Each begins with patches.
+  StageNames stages() const override { return {"features.", 2, 2}; }
 
   void initialize() override {
     const at::NoGradGuard no_grad;

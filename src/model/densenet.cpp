@@ -171,6 +171,7 @@ class DenseNet : public Network {
     return norm5_->joined_relu(maps);
   }
   Linear& head() override { return *classifier_; }
+  StageNames stages() const override { return {"features.denseblock"}; }
 
   void initialize() override {
     classifier_->initialize();

@@ -15,7 +15,9 @@
 #include <set>
 #include <utility>
 
+#include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "model/layers.h"
 #include "model/networks.h"
 #include "model/operators/autocast.h"
@@ -24,6 +26,7 @@ namespace kiln {
 namespace {
 
 constexpr int kPretrainedClasses = 1000;
+constexpr std::string_view kPrefix = "model.";
 constexpr std::size_t kImagesTimesBytes = 32;  // images at a time, times the bytes of a number
 constexpr double kFarBeyond = 1e12;            // normalized pixels, which are below 10
 constexpr std::int64_t kSide = 64;             // of the image that tries it
@@ -86,26 +89,48 @@ class NetworkModel : public ImageModel {
 
   void train(bool on) override {
     root_->train(on);
-    if (frozen_ == Freeze::kNone) return;
-    for (const auto& norm : norms_) norm->train(false);
-    if (frozen_ != Freeze::kBackbone) return;
-    for (const auto& drop : drops_) drop->train(false);
+    for (const auto& module : still_) module->train(false);
   }
 
   void key_images(std::vector<std::uint64_t> keys) override { keys_ = std::move(keys); }
 
   void freeze(Freeze what) override {
+    const std::vector<at::Tensor> all = parameters();
+    const std::vector<int> of_all = stages();
+    const int asked = static_cast<int>(what), count = of_all.back() - 1;
+    if (asked > count)
+      throw Error(ErrorCode::kUserError,
+                  formatted("--freeze is stage%d, but this network has stage1 to stage%d: use one "
+                            "of these.",
+                            asked, count));
     frozen_ = what;
-    for (const at::Tensor& parameter : parameters()) parameter.set_requires_grad(true);
-    if (what == Freeze::kBackbone) {
-      for (const at::Tensor& parameter : parameters()) parameter.set_requires_grad(false);
-      for (const NamedTensor& item : head()) item.tensor.set_requires_grad(true);
-    } else if (what == Freeze::kNorm) {
-      for (const auto& module : network_->modules())
-        if (module->as<BatchNorm2d>() != nullptr || module->as<LayerNorm>() != nullptr)
-          for (const at::Tensor& parameter : module->parameters(/*recurse=*/false))
-            parameter.set_requires_grad(false);
+    still_.clear();
+    const int last = what == Freeze::kBackbone ? count : asked > 0 ? asked : -1;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].set_requires_grad(of_all[i] > last);
+    int stage = 0;
+    for (const auto& item : network_->named_modules()) {
+      stage = network_->stages().of(item.key(), stage);
+      const auto& module = item.value();
+      const bool is_norm = module->as<BatchNorm2d>() != nullptr;
+      const bool is_still = stage <= last || (what == Freeze::kNorm &&
+                                              (is_norm || module->as<LayerNorm>() != nullptr));
+      if (is_still && (is_norm || module->as<Drop>() != nullptr)) still_.push_back(module);
+      if (is_still && what == Freeze::kNorm)
+        for (const at::Tensor& parameter : module->parameters(/*recurse=*/false))
+          parameter.set_requires_grad(false);
     }
+  }
+
+  std::vector<int> stages() const override {
+    const std::vector<NamedTensor> own = head();
+    std::vector<int> all;
+    int stage = 0;
+    for (const NamedTensor& item : named_parameters()) {
+      const bool is_head = std::ranges::find(own, item.name, &NamedTensor::name) != own.end();
+      stage = network_->stages().of(item.name.substr(kPrefix.size()), stage);
+      all.push_back(is_head ? stage + 1 : stage);
+    }
+    return all;
   }
 
   std::vector<at::Tensor> parameters() const override { return root_->parameters(); }
@@ -278,9 +303,10 @@ class NetworkModel : public ImageModel {
 
   std::shared_ptr<torch::nn::Module> root_;
   std::shared_ptr<Network> network_;
-  std::vector<std::shared_ptr<BatchNorm2d>> norms_;  // of the network
-  std::vector<std::shared_ptr<Drop>> drops_;         // likewise
-  std::vector<std::uint64_t> keys_;                  // of the images
+  std::vector<std::shared_ptr<BatchNorm2d>> norms_;        // of the network
+  std::vector<std::shared_ptr<Drop>> drops_;               // likewise
+  std::vector<std::shared_ptr<torch::nn::Module>> still_;  // norms and drops of what is frozen
+  std::vector<std::uint64_t> keys_;                        // of the images
   std::shared_ptr<Linear> out_linear_;
   Freeze frozen_ = Freeze::kNone;
   bool is_fused_ = false;

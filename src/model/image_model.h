@@ -54,18 +54,22 @@ class ImageModel {
   // equals Grad-CAM, arXiv:1610.02391, up to scale. For inference only: call it in eval mode, but
   // not in InferenceMode.
   virtual at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) = 0;
-  // Frozen BatchNorm stays in eval mode, and a frozen backbone drops nothing.
+  // Frozen BatchNorm stays in eval mode, and what is frozen of the backbone drops nothing.
   virtual void train(bool on) = 0;
   // What a network in training mode drops at random of an image (stochastic depth, dropout) is a
   // pure function of the image's key: one for each image of the next forward passes. Without keys
   // of the right number, an image's is its place in the batch.
   virtual void key_images(std::vector<std::uint64_t> /*keys*/) {}
   // From now on frozen parameters require no gradient, and no autograd graph is built for a frozen
-  // backbone. Call it before creating an optimizer.
+  // backbone. Call it before creating an optimizer. Throws Error kUserError for a stage that the
+  // network does not have.
   virtual void freeze(Freeze what) = 0;
   virtual std::vector<at::Tensor> parameters() const = 0;
   // The same tensors in the same order, with their names in the state dict.
   virtual std::vector<NamedTensor> named_parameters() const = 0;
+  // Of each of these: the number of its stage (docs/networks.md), 0 before the first one; of the
+  // head one more than that of the last stage.
+  virtual std::vector<int> stages() const = 0;
   // The parameters that are not frozen.
   std::vector<NamedTensor> trained_parameters() const;
   // The head's parameters: weight [num_classes, D] and bias [num_classes]. With an output layer:

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -220,6 +221,11 @@ void ConvNorm::count(KeptNumbers& kept) const {
   const bool keeps_input =
       activation_ == Activation::kHardswish || activation_ == Activation::kSilu;
   if (keeps_input) kept.add(conv_->out_channels());
+}
+
+int StageNames::of(const std::string& name, int stage) const {
+  if (!name.starts_with(prefix)) return stage;
+  return (std::atoi(name.c_str() + prefix.size()) + offset) / in_stage;
 }
 
 ChainNetwork::ChainNetwork() {

@@ -206,6 +206,16 @@ struct Watched {
   std::int64_t height;  // of the image in patches, which are the last tokens
 };
 
+// How the names of a network's layers begin and number its stages: (number + offset) / in_stage.
+struct StageNames {
+  std::string prefix;
+  int offset = 0, in_stage = 1;
+
+  // The stage of a parameter or module; that of the one before it, `stage`, unless its name says
+  // so.
+  int of(const std::string& name, int stage) const;
+};
+
 // Convolutions or attention, one vector for the whole image, and at last a linear layer.
 class Network : public torch::nn::Module {
  public:
@@ -223,6 +233,7 @@ class Network : public torch::nn::Module {
   // Gives all layers their initial values, drawn from LibTorch's default generator.
   virtual void initialize() = 0;
   virtual Kept kept() const = 0;
+  virtual StageNames stages() const = 0;
 };
 
 // A chain of layers, "features", and "classifier" with what follows the means, the head last. A
@@ -232,6 +243,7 @@ class ChainNetwork : public Network {
   at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
   Linear& head() override { return *head_; }
   Kept kept() const override;
+  StageNames stages() const override { return {"features."}; }
 
  protected:
   ChainNetwork();

@@ -95,6 +95,7 @@ class ResNet : public Network {
     return x;
   }
   Linear& head() override { return *fc_; }
+  StageNames stages() const override { return {"layer"}; }
 
   void initialize() override {
     fc_->initialize();

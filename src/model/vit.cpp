@@ -157,6 +157,9 @@ class ViT : public Network {
     return norm_->forward(tokens.select(1, 0));
   }
   Linear& head() override { return *head_; }
+  StageNames stages() const override {
+    return {shape_.is_torchvision ? "encoder.layers.encoder_layer_" : "blocks.", 1};
+  }
 
   // Of the last block whose patches still count, what its attention sees.
   std::optional<Watched> watched(const at::Tensor& images) override {

@@ -63,8 +63,12 @@ inline std::string precision_name(Precision precision) {
 enum class CachePolicy { kNone, kBytes, kDecoded, kAuto };
 
 // Which part of the network is not trained. kBackbone: everything except the linear layers at its
-// end. kNorm: BatchNorm.
-enum class Freeze { kNone, kBackbone, kNorm };
+// end. kNorm: BatchNorm and LayerNorm. A number above 0: what comes before stage 1, and so many
+// stages.
+enum class Freeze : int { kNorm = -2, kBackbone = -1, kNone = 0 };
+inline bool freezes_all_norms(Freeze what) {
+  return what < Freeze::kNone;
+}
 
 // The network's input is (value - mean) / std for R, G, B scaled to [0, 1].
 struct Normalization {

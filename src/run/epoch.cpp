@@ -212,7 +212,7 @@ void sum_over_ranks(Run& run, EpochRecord& record) {
   TrainState& state = *run.state;
   set_summed_numbers(world.sum(summed_numbers(record)), record);
   state.exchange->gather_state();
-  if (!state.epoch.statistics_averaged && run.plan.recipe.freeze == Freeze::kNone) {
+  if (!state.epoch.statistics_averaged) {
     const int num_ranks = run.plan.num_training_ranks;
     average_statistics(state.model->state(), *run.communicator, world, num_ranks);
     if (state.averages)

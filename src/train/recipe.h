@@ -15,6 +15,7 @@ struct OptimizerPlan {
   double momentum = 0.9;
   double weight_decay = 1e-4;
   double head_rate = 1;              // factor on the learning rate of the head
+  double layer_decay = 1;            // from each stage to the one before it
   bool decays_norm_and_bias = true;  // false: no weight decay for one-dimensional parameters
 };
 

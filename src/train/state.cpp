@@ -71,7 +71,7 @@ void average_statistics(const std::vector<NamedTensor>& state, Communicator& com
     if (item.name.ends_with(".running_mean") || item.name.ends_with(".running_var"))
       statistics.push_back(item);
   if (statistics.empty()) return;
-  const at::Tensor flat = flatten(statistics);
+  const at::Tensor flat = flatten(statistics).to(at::kDouble);  // the mean of equal ones is exact
   if (world.rank() >= num_training_ranks) flat.zero_();
   communicator.wait(communicator.all_reduce(flat));
   unflatten(flat.div_(num_training_ranks), statistics);

@@ -22,6 +22,10 @@ TEST(FineTuning, TakesItsOptions) {
       parse_as<TrainConfig>(train({"--freeze=norm", "--head-learning-rate=0.1"})).optimization;
   EXPECT_EQ(norm.freeze, Freeze::kNorm);
   EXPECT_EQ(norm.head_learning_rate, 0.1);
+  const OptimizationConfig stages =
+      parse_as<TrainConfig>(train({"--freeze=Stage3", "--layer-decay=0.75"})).optimization;
+  EXPECT_EQ(stages.freeze, static_cast<Freeze>(3));
+  EXPECT_EQ(stages.layer_decay, 0.75);
 }
 
 TEST(FineTuning, KnowsWhatWasAskedForAndIsNotUsual) {
@@ -37,12 +41,18 @@ TEST(FineTuning, KnowsWhatWasAskedForAndIsNotUsual) {
 }
 
 TEST(FineTuning, RefusesWhatDoesNotGoTogether) {
-  for (const Words& words : {Words{"--folds=5"}, Words{"--folds=5", "--freeze=norm"},
-                             Words{"--folds=5", "--freeze=backbone", "--augment=flip"},
-                             Words{"--folds=1", "--freeze=backbone"},
-                             Words{"--folds=5", "--freeze=backbone", "--shard-by=none"},
-                             Words{"--freeze=norm", "--sync-batch-norm"}})
+  for (const Words& words :
+       {Words{"--folds=5"}, Words{"--folds=5", "--freeze=norm"},
+        Words{"--folds=5", "--freeze=backbone", "--augment=flip"},
+        Words{"--folds=1", "--freeze=backbone"},
+        Words{"--folds=5", "--freeze=backbone", "--shard-by=none"},
+        Words{"--freeze=norm", "--sync-batch-norm"}, Words{"--freeze=stage0"},
+        Words{"--freeze=stage17"}, Words{"--layer-decay=0"}, Words{"--layer-decay=1.01"}})
     EXPECT_EQ(faults(train(words)).size(), 1U) << words.back();
+}
+
+TEST(FineTuning, SynchronizesTheNormsThatStagesLeave) {
+  EXPECT_TRUE(faults(train({"--freeze=stage1", "--sync-batch-norm"})).empty());
 }
 
 TEST(FineTuning, RefusesFoldsOfATrainedNetwork) {

@@ -143,6 +143,36 @@ class EpochsTest(FreezeTest):
         blocks = [[file[at:at + 65536] for at in range(0, len(file), 65536)] for file in weights]
         self.assertLessEqual(sum(a != b for a, b in zip(*blocks)), 8)
 
+    def test_stages_are_frozen_up_to_there(self):
+        backbone, all_stages, first = (self.job(name, augment="flip", freeze=name) for name in ("backbone", "stage4", "stage1"))
+        outputs = [self.ended(job) for job in (backbone, all_stages, first)]
+        for output, part in zip(outputs, ("the backbone", "up to stage4", "up to stage1"), strict=True):
+            self.assertRegex(output, rf"frozen: +{part}; [\d,]+ of [\d,]+ parameters are trained")
+        weights = [(job.folder / "model/model").read_bytes() for job in (backbone, all_stages, first)]
+        self.assertEqual(weights[0], weights[1])
+        same = [weights[0][at:at + 65536] == weights[2][at:at + 65536] for at in range(0, len(weights[0]), 65536)]
+        self.assertGreater(sum(same), 5)  # of the stem and layer1, 0.6 MB
+        self.assertLess(sum(same), 12)
+
+    def test_stages_resume_to_the_bit_and_only_as_they_were(self):
+        options = {"freeze": "stage2", "checkpoint_path": "checkpoints"}
+        straight, resumed = self.job("straight", **options), self.job("resumed", **options)
+        self.ended(straight)
+        resumed.stop_after(5)
+        assert_refused(self, self.job("resumed", **{**options, "freeze": "stage3"}), "--freeze")
+        self.ended(resumed)
+        self.assertEqual(differences(straight, resumed), [])
+
+    def test_layer_decay(self):
+        options = {"freeze": None, "untrained_model_path": None, "model_name": "vit_s_16", "epochs": 1}
+        weights = {}
+        for decay in (None, 1, 0.5):
+            job = self.job(f"run{decay}", layer_decay=decay, **options)
+            self.ended(job)
+            weights[decay] = (job.folder / "model/model").read_bytes()
+        self.assertEqual(weights[None], weights[1])
+        self.assertNotEqual(weights[1], weights[0.5])
+
     def test_frozen_norms_train(self):
         output = self.ended(self.job("run", freeze="norm", epochs=1))
         self.assertRegex(output, r"frozen: +the norms; [\d,]+ of [\d,]+ parameters are trained")
@@ -156,6 +186,10 @@ class RefusalTest(FreezeTest):
                                   ({"sync_batch_norm": True}, "--sync-batch-norm has nothing to synchronize")):
             with self.subTest(**options):
                 assert_refused(self, self.job("run", **options), expected, exit_code=2)
+
+    def test_what_the_network_does_not_have(self):
+        assert_refused(self, self.job("run", freeze="stage5"), "--freeze is stage5", "stage1 to stage4")
+        assert_refused(self, self.job("run", freeze=None, layer_decay=0.75), "--layer-decay", "resnet18")
 
 
 if __name__ == "__main__":

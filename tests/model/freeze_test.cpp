@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "model/image_model.h"
@@ -95,6 +96,52 @@ TEST(Freeze, OfNormsIsOfLayerNormToo) {
       return item.name.find("norm") != std::string::npos;
     }));
   }
+}
+
+TEST(Freeze, OfStagesGoesUpToThere) {
+  struct Row {
+    const char* network;
+    int stage, last;
+    const char *frozen, *trained;  // the last parameter that is not trained, and the first that is
+  };
+  for (const auto& [network, stage, last, frozen, trained] :
+       {Row{"resnet18", 2, 4, "layer2.1.bn2.bias", "layer3.0.conv1.weight"},
+        Row{"densenet121", 1, 4, "features.transition1.conv.weight",
+            "features.denseblock2.denselayer1.norm1.weight"},
+        Row{"mobilenet_v3_small", 12, 12, "classifier.0.bias", "classifier.3.weight"},
+        Row{"efficientnet_b0", 3, 8, "features.3.1.block.3.1.bias",
+            "features.4.0.block.0.0.weight"},
+        Row{"convnext_tiny", 1, 4, "features.1.2.block.5.bias", "features.2.0.weight"},
+        Row{"vit_b_16", 1, 12, "encoder.layers.encoder_layer_0.mlp.3.bias",
+            "encoder.layers.encoder_layer_1.ln_1.weight"},
+        Row{"vit_s_16", 12, 12, "norm.bias", "head.weight"}}) {
+    const auto model =
+        model_of({.model_name = network, .num_classes = 4}, static_cast<Freeze>(stage));
+    const std::vector<NamedTensor> all = model->named_parameters();
+    const auto first = std::ranges::find(all, "model." + std::string(trained), &NamedTensor::name);
+    ASSERT_NE(first, all.end()) << network;
+    EXPECT_EQ(std::prev(first)->name, "model." + std::string(frozen));
+    for (auto item = all.begin(); item != all.end(); ++item)
+      EXPECT_EQ(item->tensor.requires_grad(), item >= first) << network << ": " << item->name;
+    EXPECT_EQ(model->stages().front(), network == std::string("convnext_tiny") ? 1 : 0);
+    EXPECT_EQ(model->stages().back(), last + 1) << network;
+    EXPECT_ANY_THROW(model->freeze(static_cast<Freeze>(last + 1))) << network;
+  }
+}
+
+TEST(Freeze, OfStagesLeavesTheOthersMoving) {
+  const auto model =
+      model_of({.model_name = "efficientnet_b0", .num_classes = 4}, static_cast<Freeze>(3));
+  const std::vector<at::Tensor> before = copies(model->buffers());
+  model->train(true);
+  model->forward(some_images()).square().sum().backward();
+  const std::vector<NamedTensor> after = model->buffers();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool is_frozen = after[i].name < "model.features.4";
+    EXPECT_EQ(at::equal(before[i], after[i].tensor), is_frozen) << after[i].name;
+  }
+  for (const NamedTensor& item : model->named_parameters())
+    EXPECT_EQ(item.tensor.grad().defined(), item.tensor.requires_grad()) << item.name;
 }
 
 // Backward computes the frozen layers again as forward had them.

@@ -102,6 +102,23 @@ TEST(Groups, HoldWhatIsTrained) {
   EXPECT_EQ(groups[0].parameters.size() + 2, all.size());
 }
 
+TEST(Groups, HaveTheRatesOfTheirStages) {
+  const auto model = make_image_model({.model_name = "vit_s_16", .num_classes = 2});
+  model->freeze(static_cast<Freeze>(10));
+  std::vector<at::Tensor> gradients;
+  for (const NamedTensor& item : model->trained_parameters()) gradients.push_back(item.tensor);
+  const auto groups = groups_of(*model, gradients, {.head_rate = 3, .layer_decay = 0.5});
+  ASSERT_EQ(groups.size(), 3U);
+  const std::vector<std::pair<double, std::string>> expected = {
+      {0.25, "model.blocks.10."}, {0.5, "model.blocks.11."}, {3, "model.head."}};
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    EXPECT_EQ(groups[i].rate, expected[i].first);
+    EXPECT_TRUE(groups[i].parameters.front().name.starts_with(expected[i].second));
+    for (std::size_t k = 0; k < groups[i].parameters.size(); ++k)
+      EXPECT_TRUE(groups[i].gradients[k].is_same(groups[i].parameters[k].tensor));
+  }
+}
+
 // A scale, though it has three dimensions.
 TEST(Groups, LayerScalesAreScales) {
   const auto model = make_image_model({.model_name = "convnext_tiny", .num_classes = 2});

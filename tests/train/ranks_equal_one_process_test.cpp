@@ -55,6 +55,7 @@ class TestModel : public ImageModel {
   }
   at::Tensor logits_of(const at::Tensor& features) override { return model_->logits_of(features); }
   void freeze(Freeze what) override { model_->freeze(what); }
+  std::vector<int> stages() const override { return model_->stages(); }
   std::vector<NamedTensor> head() const override { return model_->head(); }
   std::vector<at::Tensor> parameters() const override { return model_->parameters(); }
   std::vector<NamedTensor> named_parameters() const override { return model_->named_parameters(); }

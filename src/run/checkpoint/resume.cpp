@@ -135,7 +135,8 @@ SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
 }
 
 // Sets `statistics` to the mean over the saved ranks, and counts to the maximum, as at the end of
-// an epoch. Not needed for frozen statistics, which are the same on all ranks.
+// an epoch. In float64, so that frozen statistics, which are the same on all ranks, stay as they
+// are.
 void average(const std::vector<std::string>& packed_of_ranks,
              const std::vector<NamedTensor>& statistics) {
   const at::NoGradGuard no_grad;
@@ -144,7 +145,7 @@ void average(const std::vector<std::string>& packed_of_ranks,
     if (!unpack_statistics(packed, statistics)) continue;
     std::size_t i = 0;
     for (const NamedTensor& item : statistics) {
-      if (sums.size() == i) sums.push_back(at::zeros_like(item.tensor));
+      if (sums.size() == i) sums.push_back(at::zeros_like(item.tensor, at::kDouble));
       if (item.tensor.is_floating_point())
         sums[i].add_(item.tensor);
       else
@@ -190,12 +191,10 @@ void restore_statistics(Run& run) {
         throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + run.config.checkpoint.path +
                                                     "' lacks the BatchNorm statistics of a rank.");
   });
-  const bool same_ranks = run.resume->run.machine.num_ranks == run.world.size(),
-             are_frozen = run.plan.recipe.freeze != Freeze::kNone;
+  const bool same_ranks = run.resume->run.machine.num_ranks == run.world.size();
   const auto rank = static_cast<std::size_t>(run.world.rank());
-  same_ranks || are_frozen
-      ? void(unpack_statistics(statistics[same_ranks ? rank : 0], statistics_of(state)))
-      : average(statistics, statistics_of(state));
+  same_ranks ? void(unpack_statistics(statistics[rank], statistics_of(state)))
+             : average(statistics, statistics_of(state));
 }
 
 // Restores the hashes of the images read so far. A rank with its own shard takes only its own.
@@ -379,7 +378,7 @@ std::string why_not_bit_equal(const SavedRun& saved, const Job& job) {
   for (std::string& change : changes_of(saved.options, job.config.settings.texts(), Effect::kBits))
     reasons.push_back(std::move(change));
   if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&
-      job.plan.recipe.freeze == Freeze::kNone)
+      !freezes_all_norms(job.plan.recipe.freeze))
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of a different size");
   if (const std::string_view why = job.config.ranks.exchange.kind->why_not_repeatable; !why.empty())
     reasons.emplace_back(why);

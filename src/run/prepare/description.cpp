@@ -159,10 +159,12 @@ void plan_model(const Job& job, const ImageModel& model, long long num_parameter
   if (const Freeze freeze = job.plan.recipe.freeze; freeze != Freeze::kNone) {
     long long num_trained = 0;
     for (const NamedTensor& item : model.trained_parameters()) num_trained += item.tensor.numel();
-    plan.emplace_back("frozen",
-                      std::string(freeze == Freeze::kNorm ? "the norms" : "the backbone") + "; " +
-                          grouped(num_trained) + " of " + grouped(num_parameters) +
-                          " parameters are trained");
+    plan.emplace_back("frozen", (freeze == Freeze::kNorm ? "the norms"
+                                 : freeze == Freeze::kBackbone
+                                     ? "the backbone"
+                                     : formatted("up to stage%d", static_cast<int>(freeze))) +
+                                    "; " + grouped(num_trained) + " of " + grouped(num_parameters) +
+                                    " parameters are trained");
   }
   plan.emplace_back(
       "normalization",

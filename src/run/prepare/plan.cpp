@@ -177,7 +177,9 @@ std::vector<std::string> check(const PlanInputs& given, const PixelPlan& pixels,
       precision.precision == Precision::kBf16 || precision.precision == Precision::kFp16;
   check_step_memory(given.machine.device, given.model, world, pixels,
                     {.batch_size = asked.batch_size,
-                     .is_backward = !uses_features && asked.freeze != Freeze::kBackbone,
+                     // Of frozen stages backward needs nothing, so that no least is known.
+                     .is_backward = !uses_features && (asked.freeze == Freeze::kNone ||
+                                                       asked.freeze == Freeze::kNorm),
                      .is_half = is_half},
                     warnings);
   return warnings;
@@ -229,6 +231,7 @@ Recipe recipe_of(const PlanInputs& given, double learning_rate, const Length& le
                         .momentum = recipe.momentum,
                         .weight_decay = recipe.weight_decay,
                         .head_rate = head_rate_of(given, learning_rate),
+                        .layer_decay = config.layer_decay,
                         .decays_norm_and_bias = recipe.decays_norm_and_bias},
           .schedule = {.name = recipe.schedule,
                        .epochs = is_part ? static_cast<double>(length.steps) /

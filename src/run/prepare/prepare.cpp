@@ -180,7 +180,7 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
     if (reads_images && problems.empty())
       problems.collect([&] {
         read.pixels = choose_pixels(own, sources, resume ? resume->run.image_size : std::nullopt);
-        if (optimization.freeze != Freeze::kNone) read.pixels.smallest_batch = 1;  // frozen norms
+        if (freezes_all_norms(optimization.freeze)) read.pixels.smallest_batch = 1;
       });
     // Before build_model() moves the weights out.
     read.fingerprints.model = fingerprint_of(sources.untrained);
@@ -189,6 +189,12 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
       problems.collect([&] {
         read.model = build_model(own.untrained_model_path, optimization.random_seed, machine.device,
                                  sources);
+        read.model->freeze(optimization.freeze);
+        if (optimization.layer_decay != 1 &&
+            known_network(sources.spec().model_name).family().has_batch_norm)
+          throw Error(ErrorCode::kUserError,
+                      "--layer-decay is for ConvNeXt and vision transformers, but the network is " +
+                          sources.spec().model_name + ": leave it out.");
       });
     problems.collect([&] {
       check_batch_size(optimization, static_cast<std::int64_t>(sources.train.samples.size()),

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -56,21 +57,24 @@ constexpr std::string_view kLayerScale = ".layer_scale";
 std::vector<ParameterGroup> groups_of(const ImageModel& model,
                                       const std::vector<at::Tensor>& gradients,
                                       const OptimizerPlan& plan) {
-  const std::vector<NamedTensor> parameters = model.trained_parameters(), head = model.head();
+  const std::vector<NamedTensor> parameters = model.named_parameters();
+  const std::vector<int> stages = model.stages();
   std::vector<ParameterGroup> all;
-  for (const double rate : {1.0, plan.head_rate})
-    for (const double decay : {plan.weight_decay, 0.0}) all.push_back({{}, {}, decay, rate});
+  auto gradient = gradients.begin();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const bool is_head = plan.head_rate != 1 && std::ranges::find(head, parameters[i].name,
-                                                                  &NamedTensor::name) != head.end();
-    const bool is_scale_or_shift =
-        parameters[i].tensor.dim() <= 1 || parameters[i].name.ends_with(kLayerScale);
-    const bool decays = plan.decays_norm_and_bias || !is_scale_or_shift;
-    ParameterGroup& group = all[(is_head ? 2U : 0U) + (decays ? 0U : 1U)];
-    group.parameters.push_back(parameters[i]);
-    group.gradients.push_back(gradients[i]);
+    const auto& [name, tensor] = parameters[i];
+    if (!tensor.requires_grad()) continue;
+    const int depth = stages.back() - stages[i];  // 0: the head
+    const double rate = depth == 0 ? plan.head_rate : std::pow(plan.layer_decay, depth);
+    const bool is_scale_or_shift = tensor.dim() <= 1 || name.ends_with(kLayerScale);
+    const double decay = plan.decays_norm_and_bias || !is_scale_or_shift ? plan.weight_decay : 0;
+    auto group = std::ranges::find_if(all, [&](const ParameterGroup& one) {
+      return one.rate == rate && one.weight_decay == decay;
+    });
+    if (group == all.end()) group = all.insert(group, {{}, {}, decay, rate});
+    group->parameters.push_back(parameters[i]);
+    group->gradients.push_back(*gradient++);
   }
-  std::erase_if(all, [](const ParameterGroup& group) { return group.parameters.empty(); });
   return all;
 }
 

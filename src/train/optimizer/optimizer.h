@@ -32,9 +32,9 @@ struct ParameterGroup {
 std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items);
 
 // Groups the trained parameters of `model`. There is one group, with the plan's weight decay,
-// unless the head has a learning rate of its own or one-dimensional parameters (biases, and the
-// scales and shifts of normalization) have no weight decay. `gradients` must be in the order of
-// trained_parameters().
+// unless the head or stages have a learning rate of their own or one-dimensional parameters
+// (biases, and the scales and shifts of normalization) have no weight decay. `gradients` must be in
+// the order of trained_parameters().
 std::vector<ParameterGroup> groups_of(const ImageModel& model,
                                       const std::vector<at::Tensor>& gradients,
                                       const OptimizerPlan& plan);
