@@ -325,6 +325,7 @@ std::string range_text(const Option& option) {
     case ValueKind::kSwitch:
       return "True or False";
     case ValueKind::kText:
+      return option.choices.empty() ? "" : option.value_name;
     case ValueKind::kPath:
     case ValueKind::kFlag:
       return "";

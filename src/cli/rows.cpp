@@ -165,6 +165,67 @@ std::string every_text(const Option& option, const CheckpointEvery& value) {
   return text;
 }
 
+constexpr std::array<std::string_view, 3> kWeightRules = {"none", "sqrt", "balanced"};
+
+// Classes and their weights.
+using WeightRows = std::vector<std::pair<std::string, std::string>>;
+
+WeightRows rows_of_file(const std::string& path, const std::string& where) {
+  constexpr std::uint64_t kMostBytes = 1 << 24;
+  const auto refuse = [&](const std::string& clause) {
+    refuse_text(where + " " + quoted_path(path) + " " + clause + ".");
+  };
+  const std::string file = read_text_or(path, kMostBytes, "is larger than 16 MiB", refuse);
+  CsvReader reader(file);
+  WeightRows rows;
+  const WeightRows::value_type titles = {"class", "weight"};
+  try {
+    for (std::vector<std::string> fields; reader.next(fields);) {
+      if (fields.size() != 2) throw std::invalid_argument("must have a class and its weight alone");
+      rows.emplace_back(fields[0], fields[1]);
+    }
+  } catch (const std::invalid_argument& fault) {
+    refuse("line " + std::to_string(reader.line()) + " " + fault.what());
+  }
+  if (!rows.empty() && rows.front() == titles) rows.erase(rows.begin());
+  return rows;
+}
+
+// Of cat=1,dog=2.5. A comma in an item without = is one of the class's name.
+WeightRows rows_of_list(const std::string& text) {
+  WeightRows rows;
+  std::string name;
+  for (const std::string& item : items_of(text)) {
+    name += item;
+    const std::size_t sign = name.rfind('=');
+    if (sign != name.npos) rows.emplace_back(trimmed(name.substr(0, sign)), name.substr(sign + 1));
+    name = sign == name.npos ? name + "," : "";
+  }
+  if (!name.empty()) rows.emplace_back(name.substr(0, name.size() - 1), "");
+  return rows;
+}
+
+ClassWeighting class_weights_value(const Option& option, const std::string& text,
+                                   const std::string& where) {
+  const bool is_file = in_small_letters(text).ends_with(".csv");
+  if (!is_file && text.find('=') == text.npos) {
+    const auto* const rule = std::ranges::find(kWeightRules, choice_value(option, text, where));
+    return {static_cast<ClassWeights>(rule - kWeightRules.begin())};
+  }
+  ClassWeighting weights{ClassWeights::kGiven};
+  for (const auto& [name, weight] : is_file ? rows_of_file(text, where) : rows_of_list(text)) {
+    double value = 0;
+    if (!read_number(weight, &value) || !std::isfinite(value) || value <= 0)
+      refuse_text(where + " has '" + excerpt(weight) + "' as the weight of '" + excerpt(name) +
+                  "', but it must be a number greater than 0.");
+    for (const auto& other : weights.given)
+      if (other.first == name)
+        refuse_text(where + " has two weights of '" + excerpt(name) + "': keep one.");
+    weights.given.emplace_back(name, value);
+  }
+  return weights;
+}
+
 std::string same_text(const Option& /*option*/, const std::string& text) {
   return text;
 }
@@ -390,6 +451,22 @@ Reader<RateScaling> rate_scaling() {
         if (value.rule == RateScaling::Rule::kFactor) return number_text(option, value.factor);
         return value.rule == RateScaling::Rule::kSqrt ? "sqrt" : "linear";
       }};
+}
+
+std::string text_of(const ClassWeighting& weights) {
+  if (weights.rule != ClassWeights::kGiven)
+    return std::string(kWeightRules.at(static_cast<std::size_t>(weights.rule)));
+  std::string text;
+  for (const auto& [name, weight] : weights.given)
+    text += (text.empty() ? "" : ",") + name + "=" + shortest_text(weight);
+  return text;
+}
+
+Reader<ClassWeighting> class_weighting() {
+  return {{.value_name = "none|sqrt|balanced|LIST|FILE.csv",
+           .choices = {kWeightRules.begin(), kWeightRules.end()}},
+          class_weights_value,
+          [](const Option&, const ClassWeighting& weights) { return text_of(weights); }};
 }
 
 Reader<CropSize> crop_size() {

@@ -122,8 +122,13 @@ struct DataConfig {
 
 // How an image is weighted by its class in the training loss. kNone: not at all. kSqrt: by the
 // square root of the kBalanced weight. kBalanced: inversely proportional to the number of images of
-// the class.
-enum class ClassWeights { kNone, kSqrt, kBalanced };
+// the class. kGiven: as `given` says, of all classes.
+enum class ClassWeights { kNone, kSqrt, kBalanced, kGiven };
+struct ClassWeighting {
+  ClassWeights rule = ClassWeights::kNone;
+  std::vector<std::pair<std::string, double>> given = {};
+  bool operator==(const ClassWeighting&) const = default;
+};
 // Which images an epoch uses: each one once, or equally many of every class.
 enum class Sampling { kShuffle, kBalanced };
 
@@ -173,7 +178,7 @@ struct OptimizationConfig {
   int patience = 3;  // epochs; kNoEarlyStop: unlimited
   SaveChoice save = SaveChoice::kBest;
   BestBy best_by = BestBy::kTop1;  // for kBest
-  ClassWeights class_weights = ClassWeights::kNone;
+  ClassWeighting class_weights;
   Sampling sample = Sampling::kShuffle;
   std::optional<Precision> precision = Precision::kFp32;  // empty: auto
   RecipeConfig recipe;

@@ -102,7 +102,7 @@ void check_optimization(Given& given, OptimizationConfig& config) {
     if (value >= 1)  // the options' ranges include 1
       given.refuse(name, std::string("is 1, with which ") + why + ": use a smaller number.",
                    ErrorCode::kLessThanOrEqualTo);
-  if (config.sample == Sampling::kBalanced && config.class_weights != ClassWeights::kNone)
+  if (config.sample == Sampling::kBalanced && config.class_weights.rule != ClassWeights::kNone)
     given.refuse("class-weights",
                  "and --sample balanced both favor small classes: use one of the two.");
   if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1 &&
@@ -364,6 +364,10 @@ void imply_usual(Given& given, const TrainConfig& config) {
       given.imply(name, (fs::path(config.run_path) / folder).string(), "run-path");
   }
   divide_data_path(given);
+  // What a file says is kept with the run, which may be repeated without it.
+  if (GivenValue* weights = given.find("class-weights");
+      weights != nullptr && config.optimization.class_weights.rule == ClassWeights::kGiven)
+    weights->setting.text = text_of(config.optimization.class_weights);
   const NetworkConfig& network = config.data.network;
   const bool is_auto = network.model_name == kAutoNetwork && given.has("weights") &&
                        !names_torchvision(network.weights);

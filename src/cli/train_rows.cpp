@@ -265,14 +265,11 @@ Words<Freeze> frozen_parts() {
 Rows<OptimizationConfig> optimization_rows() {
   using Config = OptimizationConfig;
   return {
-      opt(&Config::class_weights, "class-weights",
-          {{"none", ClassWeights::kNone},
-           {"sqrt", ClassWeights::kSqrt},
-           {"balanced", ClassWeights::kBalanced}},
-          {kTraining, kResult},
+      opt(&Config::class_weights, "class-weights", class_weighting(), {kTraining, kResult},
           "Weight of an image in the training loss, by its class. balanced: all images / (classes "
           "x images of its class). sqrt: the square root of that, scaled so that the mean weight "
-          "of all images is 1. Reported losses stay unweighted."),
+          "of all images is 1. cat=1,dog=2.5, or a CSV file with columns class and weight: these, "
+          "of all classes. Reported losses stay unweighted."),
       opt(&Config::sample, "sample",
           {{"shuffle", Sampling::kShuffle}, {"balanced", Sampling::kBalanced}},
           {kTraining, kResult},

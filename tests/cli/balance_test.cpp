@@ -1,7 +1,10 @@
 // --augment, and the options for classes of different sizes.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/parse.h"
 
@@ -26,17 +29,55 @@ TEST(AugmentOption, IsANameOrAList) {
 
 TEST(BalanceOptions, AreNoneByDefault) {
   const auto plain = parse_as<TrainConfig>(train()).optimization;
-  EXPECT_EQ(plain.class_weights, ClassWeights::kNone);
+  EXPECT_EQ(plain.class_weights.rule, ClassWeights::kNone);
   EXPECT_EQ(plain.sample, Sampling::kShuffle);
   EXPECT_EQ(plain.best_by, BestBy::kTop1);
   const auto weighted =
       parse_as<TrainConfig>(train({"--class-weights=sqrt", "--best-by=macro_recall"})).optimization;
-  EXPECT_EQ(weighted.class_weights, ClassWeights::kSqrt);
+  EXPECT_EQ(weighted.class_weights.rule, ClassWeights::kSqrt);
   EXPECT_EQ(weighted.best_by, BestBy::kMacroRecall);
   const auto drawn =
       parse_as<TrainConfig>(train({"--sample=balanced", "--best-by=loss"})).optimization;
   EXPECT_EQ(drawn.sample, Sampling::kBalanced);
   EXPECT_EQ(drawn.best_by, BestBy::kLoss);
+}
+
+using Weights = std::vector<std::pair<std::string, double>>;
+
+ClassWeighting weighting_of(const std::string& text) {
+  return parse_as<TrainConfig>(train({"--class-weights", text})).optimization.class_weights;
+}
+
+TEST(BalanceOptions, TakeAListOfWeights) {
+  const ClassWeighting weights = weighting_of("cat=1,dog=2.5, a=b=1e-3,bee, wild=4");
+  EXPECT_EQ(weights.rule, ClassWeights::kGiven);
+  EXPECT_EQ(weights.given, (Weights{{"cat", 1}, {"dog", 2.5}, {"a=b", 1e-3}, {"bee, wild", 4}}));
+  for (const auto& [text, name] :
+       {std::pair{"cat=0", "'cat'"}, std::pair{"cat=-1", "'cat'"}, std::pair{"cat=1,dog", "'dog'"},
+        std::pair{"cat=inf", "'inf'"}, std::pair{"cat=nan", "'nan'"}, std::pair{"cat=1x", "'1x'"},
+        std::pair{"cat=1,dog=2,cat=1", "'cat'"}, std::pair{"halved", "'halved'"}}) {
+    const std::string found = fault(train({"--class-weights", text}));
+    EXPECT_NE(found.find("--class-weights"), std::string::npos) << text;
+    EXPECT_NE(found.find(name), std::string::npos) << found;
+  }
+}
+
+TEST(BalanceOptions, TakeAFileOfWeights) {
+  const std::string path = testing::TempDir() + "kiln-weights.csv";
+  const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
+  write("class,weight\ncat,1\n\"bee, wild\",0.5\n");
+  const TrainConfig config = parse_as<TrainConfig>(train({"--class-weights", path}));
+  EXPECT_EQ(config.optimization.class_weights.given, (Weights{{"cat", 1}, {"bee, wild", 0.5}}));
+  EXPECT_EQ(config.settings.text("class-weights"), "cat=1,bee, wild=0.5");
+  write("cat,1\nclass,2\n");
+  EXPECT_EQ(weighting_of(path).given, (Weights{{"cat", 1}, {"class", 2}}));
+  for (const char* text : {"cat,1,2\n", "cat\n", "cat,none\n", "\"cat,1\n"}) {
+    write(text);
+    EXPECT_NE(fault(train({"--class-weights", path})).find("--class-weights"), std::string::npos)
+        << text;
+  }
+  EXPECT_NE(fault(train({"--class-weights", path + ".csv"})).find("cannot be read"),
+            std::string::npos);
 }
 
 TEST(BalanceOptions, ExcludeEachOther) {

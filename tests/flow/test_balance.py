@@ -61,6 +61,23 @@ class BalanceTest(FlowTest):
                 kept = [event["judgement"]["epoch"] for event in told if "judgement" in event]
                 self.assertEqual(kept[-1], best)
 
+    def test_weights_may_be_given(self):
+        names = sorted(folder.name for folder in self.train_images.iterdir())
+        weights = [sum(self.counts) / (3 * count) for count in self.counts]
+        listed = ",".join(f"{name}={weight!r}" for name, weight in zip(names, weights, strict=True))
+        table = self.folder / "weights.csv"
+        table.write_text("class,weight\n" + "".join(f"{name},{weight!r}\n" for name, weight in zip(names, weights, strict=True)))
+        _, _, balanced, _ = self.run_of("balanced", class_weights="balanced")
+        for name, value in (("list", listed), ("file", table)):
+            _, _, model, said = self.run_of(name, class_weights=value)
+            self.assertEqual(model, balanced, name)
+            self.assertRegex(said, r"class weights: +given, ")
+            self.assertIn(f"{names[0]}={weights[0]!r}"[:20], (self.folder / name / "logs/repeat.yaml").read_text())
+        for value, said in ((f"{names[0]}=1,{names[1]}=1", f"'{names[2]}'"), (listed + ",wolf=2", "'wolf'")):
+            result = self.train(train_data_path=self.train_images, class_weights=value)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            self.assert_names(result.stderr, "--class-weights", said)
+
     def test_options_that_contradict_each_other(self):
         self.assert_fails(self.train(sample="balanced", class_weights="sqrt"), 2, 2, "--class-weights", "use one of the two")
 

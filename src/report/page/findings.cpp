@@ -113,6 +113,7 @@ std::string against_imbalance(const RunRecord& run) {
     return " `--sample balanced` drew all classes equally often.";
   if (weights == "balanced" || weights == "sqrt")
     return " `--class-weights " + weights + "` gave images of small classes more weight.";
+  if (weights.find('=') != weights.npos) return " `--class-weights` gave each class its weight.";
   return " To favor small classes, train with " + run.start.data.words.for_small_classes + ".";
 }
 

@@ -140,10 +140,12 @@ void check_stream_options(const TrainConfig& config, const Sources& sources, int
     refuse(stream +
            ", whose length is unknown: give --steps-per-epoch, the number of images divided by the "
            "global batch.");
-  if (optimization.class_weights != ClassWeights::kNone ||
+  const ClassWeights weights = optimization.class_weights.rule;
+  if (weights == ClassWeights::kSqrt || weights == ClassWeights::kBalanced ||
       optimization.sample != Sampling::kShuffle)
     refuse(stream +
-           ", whose class counts are unknown: --class-weights and --sample balanced need files.");
+           ", whose class counts are unknown: --class-weights balanced and sqrt and --sample "
+           "balanced need files.");
   if (optimization.folds > 0)
     refuse(stream + ", and --folds needs images that can be read again: give files.");
   if (num_ranks > 1 && !config.data.has_train_shard)

@@ -132,10 +132,11 @@ std::string weights_text(const std::string& choice, const std::vector<double>& w
 void plan_balance(const Job& job, TextPairs& plan) {
   const OptimizationConfig& config = job.config.optimization;
   if (const std::vector<double>& weights = job.plan.recipe.loss.class_weights; !weights.empty())
-    plan.emplace_back(
-        "class weights",
-        weights_text(config.class_weights == ClassWeights::kSqrt ? "sqrt" : "balanced", weights,
-                     job.sources.train.classes));
+    plan.emplace_back("class weights",
+                      weights_text(config.class_weights.rule == ClassWeights::kGiven  ? "given"
+                                   : config.class_weights.rule == ClassWeights::kSqrt ? "sqrt"
+                                                                                      : "balanced",
+                                   weights, job.sources.train.classes));
   if (job.sources.train.samples.has_weights())
     plan.emplace_back("image weights", "in the training loss, as the list says");
   if (config.sample == Sampling::kBalanced)

@@ -168,7 +168,7 @@ std::vector<std::string> check(const PlanInputs& given, const PixelPlan& pixels,
                 "--keep-features needs the training images once more, but those of a stream are "
                 "gone by then: leave it out.");
   judge_of(given.sources.train)
-      .check(given.sources, uses_features && asked.class_weights != ClassWeights::kNone);
+      .check(given.sources, uses_features && asked.class_weights.rule != ClassWeights::kNone);
   std::vector<std::string> warnings;
   if (uses_features) check_unused(given.config.settings, warnings);
   if ((uses_features || is_automatic) && world.leads())
@@ -185,10 +185,38 @@ std::vector<std::string> check(const PlanInputs& given, const PixelPlan& pixels,
   return warnings;
 }
 
-// A collective if class weights are requested and the ranks have different images.
-std::vector<double> class_weights_of(ClassWeights choice, const Sources& sources,
+// In the order of the classes. Throws Error kUserError unless there is one for each.
+std::vector<double> given_weights(const ClassWeighting& asked,
+                                  const std::vector<std::string>& classes) {
+  std::vector<double> weights(classes.size());
+  for (const auto& [name, weight] : asked.given) {
+    const auto found = std::ranges::find(classes, name);
+    if (found == classes.end())
+      throw Error(ErrorCode::kUserError, "--class-weights names the class '" + excerpt(name) +
+                                             "', but the training images have none of it: leave "
+                                             "it out, or use one of their classes." +
+                                             did_you_mean(name, classes));
+    weights[static_cast<std::size_t>(found - classes.begin())] = weight;
+  }
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    if (weights[i] == 0) missing.push_back(classes[i]);
+  if (!missing.empty())
+    throw Error(ErrorCode::kUserError, "--class-weights has no weight of " +
+                                           quoted_names(missing, 10) + ": give one of each class.");
+  return weights;
+}
+
+// A collective if class weights are requested.
+std::vector<double> class_weights_of(const ClassWeighting& asked, const Sources& sources,
                                      const Division& division, World& world) {
+  const ClassWeights choice = asked.rule;
   if (choice == ClassWeights::kNone) return {};
+  std::vector<double> weights;
+  world.agree([&] {
+    if (choice == ClassWeights::kGiven) weights = given_weights(asked, sources.train.classes);
+  });
+  if (!weights.empty()) return weights;
   const std::vector<long long> counts =
       counts_of_all(world, sources.train, sources.num_classes(),
                     division.has_own_train ? &division.train : nullptr);
