@@ -167,41 +167,34 @@ std::string every_text(const Option& option, const CheckpointEvery& value) {
 
 constexpr std::array<std::string_view, 3> kWeightRules = {"none", "sqrt", "balanced"};
 
-// Classes and their weights.
-using WeightRows = std::vector<std::pair<std::string, std::string>>;
-
-WeightRows rows_of_file(const std::string& path, const std::string& where) {
-  constexpr std::uint64_t kMostBytes = 1 << 24;
-  const auto refuse = [&](const std::string& clause) {
-    refuse_text(where + " " + quoted_path(path) + " " + clause + ".");
-  };
-  const std::string file = read_text_or(path, kMostBytes, "is larger than 16 MiB", refuse);
-  CsvReader reader(file);
-  WeightRows rows;
-  const WeightRows::value_type titles = {"class", "weight"};
-  try {
-    for (std::vector<std::string> fields; reader.next(fields);) {
-      if (fields.size() != 2) throw std::invalid_argument("must have a class and its weight alone");
-      rows.emplace_back(fields[0], fields[1]);
+// The rows of a CSV file of classes and their weights, or the items of cat=1,dog=2.5, where a comma
+// in an item without = is one of the class's name.
+std::vector<std::pair<std::string, std::string>> weights_in(const std::string& text, bool is_file,
+                                                            const std::string& where) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  if (is_file) {
+    const auto refuse = [&](const std::string& why) { refuse_text(where + " " + why + "."); };
+    const std::string file = read_text_or(text, 1 << 24, "is larger than 16 MiB", refuse);
+    CsvReader reader(file);
+    try {
+      for (std::vector<std::string> row; reader.next(row); rows.emplace_back(row[0], row[1]))
+        if (row.size() != 2) throw std::invalid_argument("must have a class and its weight");
+    } catch (const std::invalid_argument& fault) {
+      refuse(quoted_path(text) + ", line " + std::to_string(reader.line()) + ": " + fault.what());
     }
-  } catch (const std::invalid_argument& fault) {
-    refuse("line " + std::to_string(reader.line()) + " " + fault.what());
+    if (!rows.empty() && rows[0] == std::pair<std::string, std::string>("class", "weight"))
+      rows.erase(rows.begin());
+    return rows;
   }
-  if (!rows.empty() && rows.front() == titles) rows.erase(rows.begin());
-  return rows;
-}
-
-// Of cat=1,dog=2.5. A comma in an item without = is one of the class's name.
-WeightRows rows_of_list(const std::string& text) {
-  WeightRows rows;
   std::string name;
   for (const std::string& item : items_of(text)) {
-    name += item;
+    name += (name.empty() ? "" : ",") + item;
     const std::size_t sign = name.rfind('=');
-    if (sign != name.npos) rows.emplace_back(trimmed(name.substr(0, sign)), name.substr(sign + 1));
-    name = sign == name.npos ? name + "," : "";
+    if (sign == name.npos) continue;
+    rows.emplace_back(trimmed(name.substr(0, sign)), name.substr(sign + 1));
+    name.clear();
   }
-  if (!name.empty()) rows.emplace_back(name.substr(0, name.size() - 1), "");
+  if (!name.empty()) rows.emplace_back(name, "");
   return rows;
 }
 
@@ -213,15 +206,13 @@ ClassWeighting class_weights_value(const Option& option, const std::string& text
     return {static_cast<ClassWeights>(rule - kWeightRules.begin())};
   }
   ClassWeighting weights{ClassWeights::kGiven};
-  for (const auto& [name, weight] : is_file ? rows_of_file(text, where) : rows_of_list(text)) {
+  for (const auto& [name, weight] : weights_in(text, is_file, where)) {
     double value = 0;
     if (!read_number(weight, &value) || !std::isfinite(value) || value <= 0)
       refuse_text(where + " has '" + excerpt(weight) + "' as the weight of '" + excerpt(name) +
                   "', but it must be a number greater than 0.");
-    for (const auto& other : weights.given)
-      if (other.first == name)
-        refuse_text(where + " has two weights of '" + excerpt(name) + "': keep one.");
-    weights.given.emplace_back(name, value);
+    if (!weights.given.emplace(name, value).second)
+      refuse_text(where + " has two weights of '" + excerpt(name) + "': keep one.");
   }
   return weights;
 }

@@ -126,7 +126,7 @@ struct DataConfig {
 enum class ClassWeights { kNone, kSqrt, kBalanced, kGiven };
 struct ClassWeighting {
   ClassWeights rule = ClassWeights::kNone;
-  std::vector<std::pair<std::string, double>> given = {};
+  std::map<std::string, double> given = {};
   bool operator==(const ClassWeighting&) const = default;
 };
 // Which images an epoch uses: each one once, or equally many of every class.

@@ -43,6 +43,7 @@ struct PublishedWeights {
   std::string_view file = {};  // empty: there is none
   int megabytes = 0;           // of 10^6 bytes
   double top1 = 0;             // percent, stated for ImageNet's validation images; 0: not stated
+  int side = 224;              // of images that are resized, in pixels, where no option says it
 
   std::string url() const;
 };
@@ -53,10 +54,10 @@ struct KnownNetwork {
   std::string_view family_name;
   std::array<PublishedWeights, 2> published = {};  // the second by torchvision's newer recipe
   std::array<std::string_view, 2> also = {};       // its names in timm and elsewhere
-  int patch = 0;   // images are cut into squares of so many pixels; 0: they are not
-  int side = 224;  // of the images, in pixels, where neither options nor the images say it
+  int patch = 0;  // images are cut into squares of so many pixels; 0: they are not
 
   const NetworkFamily& family() const;
+  int side() const { return published[0].side; }
   // As those of the family, for this network: with patches a side must be a multiple of theirs.
   int smallest_side() const { return patch > 0 ? patch : family().smallest_side(); }
   int final_map_side(int image_side) const;

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "cli/parse.h"
 
@@ -42,7 +42,7 @@ TEST(BalanceOptions, AreNoneByDefault) {
   EXPECT_EQ(drawn.best_by, BestBy::kLoss);
 }
 
-using Weights = std::vector<std::pair<std::string, double>>;
+using Weights = std::map<std::string, double>;
 
 ClassWeighting weighting_of(const std::string& text) {
   return parse_as<TrainConfig>(train({"--class-weights", text})).optimization.class_weights;
@@ -68,7 +68,7 @@ TEST(BalanceOptions, TakeAFileOfWeights) {
   write("class,weight\ncat,1\n\"bee, wild\",0.5\n");
   const TrainConfig config = parse_as<TrainConfig>(train({"--class-weights", path}));
   EXPECT_EQ(config.optimization.class_weights.given, (Weights{{"cat", 1}, {"bee, wild", 0.5}}));
-  EXPECT_EQ(config.settings.text("class-weights"), "cat=1,bee, wild=0.5");
+  EXPECT_EQ(config.settings.text("class-weights"), "bee, wild=0.5,cat=1");
   write("cat,1\nclass,2\n");
   EXPECT_EQ(weighting_of(path).given, (Weights{{"cat", 1}, {"class", 2}}));
   for (const char* text : {"cat,1,2\n", "cat\n", "cat,none\n", "\"cat,1\n"}) {

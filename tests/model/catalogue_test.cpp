@@ -92,9 +92,9 @@ TEST(Catalogue, NetworksHaveTheSizeThatTheyWereMadeFor) {
        {std::pair{"efficientnet_b0", 224}, std::pair{"efficientnet_b1", 240},
         std::pair{"efficientnet_b2", 288}, std::pair{"efficientnet_b3", 300},
         std::pair{"vit_s_14", 224}})
-    EXPECT_EQ(known_network(name).side, side) << name;
+    EXPECT_EQ(known_network(name).side(), side) << name;
   for (const KnownNetwork& network : known_networks())
-    EXPECT_EQ(network.size_fault(network.side, network.side), "") << network.name;
+    EXPECT_EQ(network.size_fault(network.side(), network.side()), "") << network.name;
 }
 
 TEST(Catalogue, FindsEveryNetworkByItsName) {

@@ -73,7 +73,7 @@ void choose_by_images(const DataConfig& config, const std::optional<AutomaticSiz
   const std::vector<const Dataset*> sets = {&sources.train, &sources.valid};
   AutomaticSize now;
   if (!sources.transform)
-    now = automatic_size(sets, known_network(sources.spec().model_name).side);
+    now = automatic_size(sets, known_network(sources.spec().model_name).side());
   else if (const auto common = sources.train.is_stream() ? std::nullopt : common_size(sets))
     now = {*common, true, ""};
   pixels.by_images = now;

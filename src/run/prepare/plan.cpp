@@ -188,22 +188,20 @@ std::vector<std::string> check(const PlanInputs& given, const PixelPlan& pixels,
 // In the order of the classes. Throws Error kUserError unless there is one for each.
 std::vector<double> given_weights(const ClassWeighting& asked,
                                   const std::vector<std::string>& classes) {
-  std::vector<double> weights(classes.size());
-  for (const auto& [name, weight] : asked.given) {
-    const auto found = std::ranges::find(classes, name);
-    if (found == classes.end())
-      throw Error(ErrorCode::kUserError, "--class-weights names the class '" + excerpt(name) +
-                                             "', but the training images have none of it: leave "
-                                             "it out, or use one of their classes." +
-                                             did_you_mean(name, classes));
-    weights[static_cast<std::size_t>(found - classes.begin())] = weight;
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::kUserError, "--class-weights " + what);
+  };
+  for (const auto& [name, weight] : asked.given)
+    if (std::ranges::find(classes, name) == classes.end())
+      refuse("names '" + excerpt(name) +
+             "', which is no class of the training images: leave it out." +
+             did_you_mean(name, classes));
+  std::vector<double> weights;
+  for (const std::string& name : classes) {
+    const auto found = asked.given.find(name);
+    if (found == asked.given.end()) refuse("lacks the class '" + excerpt(name) + "': add it.");
+    weights.push_back(found->second);
   }
-  std::vector<std::string> missing;
-  for (std::size_t i = 0; i < classes.size(); ++i)
-    if (weights[i] == 0) missing.push_back(classes[i]);
-  if (!missing.empty())
-    throw Error(ErrorCode::kUserError, "--class-weights has no weight of " +
-                                           quoted_names(missing, 10) + ": give one of each class.");
   return weights;
 }
 

@@ -81,7 +81,7 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   // Weights that do not say how to normalize most likely use ImageNet's values, like nearly all
   // published ones.
   backbone.normalization = source.normalization.value_or(kImagenetNormalization);
-  const int size = config.image_size > 0 ? config.image_size : network.side;
+  const int size = config.image_size > 0 ? config.image_size : network.side();
   backbone.pixels = {.output = {size, size}, .short_side = usual_short_side(size)};
   if (stored) {
     backbone.normalization = stored->normalization;

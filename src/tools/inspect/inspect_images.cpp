@@ -186,7 +186,7 @@ int inspect_images(const InspectConfig& config, InspectReport& report) {
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);
   const std::optional<double> cut =
-      share_cut_away(set, automatic_size({&set}, KnownNetwork{}.side).size);
+      share_cut_away(set, automatic_size({&set}, KnownNetwork{}.side()).size);
   report["cut_away"] = cut ? Report(*cut) : Report();
   if (cut.value_or(0) > kMuchCutAway)
     report["notes"].push_back(cut_text(*cut) + ": see --fit of kiln train");
