@@ -52,6 +52,7 @@ TYPES = {
     "path": lambda _: {"type": "string", "minLength": 1},
     "integer": integer_type,
     "auto or integer": lambda option: any_of({"const": "auto"}, integer_type(option)),
+    "auto or size": lambda option: any_of({"const": "auto"}, integer_type(option), pattern("^[0-9]+x[0-9]+$")),
     "crop size": lambda option: any_of({"enum": ["auto", "larger"]}, integer_type(option)),
     "number from": lambda option: {"type": "number", "minimum": option["minimum"], "maximum": option["maximum"]},
     "number": number_type,

@@ -294,6 +294,8 @@ std::string range_text(const Option& option) {
       return "auto, or " + bounds;
     case ValueKind::kNumberFrom:
       return bounds;
+    case ValueKind::kAutoOrSize:
+      return "auto, or " + bounds + ", or two of them as HxW";
     case ValueKind::kCropSize:
       return "auto, larger, or " + bounds;
     case ValueKind::kNumber:

@@ -42,6 +42,7 @@ enum class ValueKind {  // tools/describe has their names
   kDuration,        // a time with its unit, such as 30min
   kImageSize,       // a length in pixels, or a height and a width: 256 or [224,160]
   kCropSize,        // auto, larger or an integer
+  kAutoOrSize,      // auto, a length in pixels, or a height and a width: 224 or 320x240
 };
 
 // What happens if a run resumes with a different value of this option.

@@ -53,7 +53,8 @@ bool is_whole_number(std::string_view text) {
 }
 
 bool has_auto(const Option& option) {
-  return option.kind == ValueKind::kAutoOrInteger || option.kind == ValueKind::kCropSize;
+  return option.kind == ValueKind::kAutoOrInteger || option.kind == ValueKind::kCropSize ||
+         option.kind == ValueKind::kAutoOrSize;
 }
 
 // Accepts what std::from_chars accepts, and a leading plus sign. Returns false if `text` is not a
@@ -442,6 +443,26 @@ Reader<RateScaling> rate_scaling() {
         if (value.rule == RateScaling::Rule::kFactor) return number_text(option, value.factor);
         return value.rule == RateScaling::Rule::kSqrt ? "sqrt" : "linear";
       }};
+}
+
+Reader<ImageSize> image_size() {
+  return {{.value_name = "auto|N|HxW",
+           .unit = "pixels",
+           .kind = ValueKind::kAutoOrSize,
+           .minimum = 16,
+           .maximum = 2048},
+          [](Option option, const std::string& text, const std::string& where) -> ImageSize {
+            const std::size_t cross = text.find('x');
+            if (cross != text.npos) option.kind = ValueKind::kInteger;
+            const auto height =
+                static_cast<int>(integer_value(option, text.substr(0, cross), where));
+            if (cross == text.npos) return {height, height};
+            return {height, static_cast<int>(integer_value(option, text.substr(cross + 1), where))};
+          },
+          [](const Option& option, ImageSize size) {
+            return integer_text(option, size.height) +
+                   (size.width == size.height ? "" : "x" + integer_text(option, size.width));
+          }};
 }
 
 std::string text_of(const ClassWeighting& weights) {

@@ -103,6 +103,7 @@ Reader<Augment> augmentation();
 Reader<CheckpointEvery> intervals();  // parts that the text does not mention are 0
 Reader<RateScaling> rate_scaling();
 Reader<CropSize> crop_size();
+Reader<ImageSize> image_size();
 Reader<ClassWeighting> class_weighting();
 std::string text_of(const ClassWeighting& weights);  // as it may be given, not as a file
 

@@ -104,7 +104,7 @@ struct DataConfig {
   StreamConfig stream;
   NetworkConfig network;
   std::string transform_path;  // a TransformationDirectory, instead of sizes and augment; or empty
-  int image_size = 0;          // 0: auto
+  ImageSize image_size;        // height 0: auto
   Augment augment = Augment::kNone;
   std::optional<Fit> fit;  // empty: chosen by the images
   int eval_resize = 0;     // 0: auto

@@ -70,7 +70,9 @@ void check_data(Given& given, DataConfig& config) {
   check_network(given, config.network);
   given.check(given.position("eval-resize"), [&] {
     check_eval_size(config.eval_resize,
-                    config.eval_crop.side > 0 ? config.eval_crop.side : config.image_size);
+                    config.eval_crop.side > 0
+                        ? config.eval_crop.side
+                        : std::max(config.image_size.height, config.image_size.width));
   });
   for (const char* name : {"image-size", "fit", "augment", "eval-resize", "eval-crop"})
     if (!config.transform_path.empty() && given.is_set(name, ""))

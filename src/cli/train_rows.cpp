@@ -90,9 +90,9 @@ Rows<TrainConfig> component_rows() {
 Rows<DataConfig> image_rows() {
   using Config = DataConfig;
   return {
-      opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"),
-          {kImages, kResult, kParameter, kFirst},
-          "Resize images to this height and width. auto: the size that all images share, if they "
+      opt(&Config::image_size, "image-size", image_size(), {kImages, kResult, kParameter, kFirst},
+          "Resize images to this height and width; 320x240: to a height of 320 and a width of 240, "
+          "of the least size that covers it. auto: the size that all images share, if they "
           "are an ImageDirectory or have no side above 256; else 224 (240, 288 and 300 for "
           "efficientnet_b1 to b3)."),
       opt(&Config::fit, "fit",

@@ -36,7 +36,7 @@ TEST(CommandLine, TrainHasTheDesignersDefaults) {
   EXPECT_EQ(config.optimization.random_seed, 1);
   EXPECT_EQ(config.optimization.patience, 3);
   EXPECT_EQ(config.output.print_freq, 10);
-  EXPECT_EQ(config.data.image_size, 0);
+  EXPECT_EQ(config.data.image_size, ImageSize());
   EXPECT_EQ(config.data.normalization, NormalizationChoice::kAuto);
   EXPECT_EQ(config.data.on_bad_image, OnBadImage::kSkip);
   EXPECT_TRUE(config.data.max_bad_images.is_share);
@@ -87,7 +87,7 @@ TEST(CommandLine, TakesEveryTrainOption) {
   EXPECT_EQ(config.optimization.random_seed, -4);
   EXPECT_EQ(config.optimization.patience, 2);
   EXPECT_EQ(config.output.print_freq, 1);
-  EXPECT_EQ(config.data.image_size, 224);
+  EXPECT_EQ(config.data.image_size, (ImageSize{224, 224}));
   EXPECT_EQ(config.data.normalization, NormalizationChoice::kHalf);
   EXPECT_EQ(config.data.on_bad_image, OnBadImage::kFail);
   EXPECT_EQ(config.data.max_bad_images.of(1000), 12);

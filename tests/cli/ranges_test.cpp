@@ -103,7 +103,21 @@ TEST(Ranges, MessagesNameOptionValueAndRange) {
   EXPECT_EQ(fault(train({"--epochs", "1000001"})),
             "--epochs is 1000001, but must be at most 1000000 (range 1 to 1000000).");
   EXPECT_EQ(fault(train({"--image-size", "8"})),
-            "--image-size is 8, but must be auto, or 16 to 2048.");
+            "--image-size is 8, but must be auto, or 16 to 2048, or two of them as HxW.");
+}
+
+TEST(Ranges, ImagesHaveAHeightAndAWidth) {
+  const auto size_of = [](const char* text) {
+    return parse_as<TrainConfig>(train({"--image-size", text})).data.image_size;
+  };
+  EXPECT_EQ(size_of("320x240"), (ImageSize{320, 240}));
+  EXPECT_EQ(size_of("96"), (ImageSize{96, 96}));
+  EXPECT_EQ(size_of("Auto"), ImageSize());
+  for (const char* text : {"320x", "x240", "320x8", "8x320", "autox32", "32xauto", "32x32x32",
+                           "320*240", "4096x32"})
+    EXPECT_TRUE(fault(train({"--image-size", text})).starts_with("--image-size is ")) << text;
+  EXPECT_NE(fault(train({"--image-size=96x128", "--eval-resize=100"})), "no fault");
+  EXPECT_EQ(fault(train({"--image-size=96x128", "--eval-resize=128"})), "no fault");
 }
 
 TEST(Ranges, WholeNumbersHaveNoFraction) {

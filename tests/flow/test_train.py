@@ -123,6 +123,25 @@ class TrainTest(FlowTest):
         lines = (self.folder / "logs/metrics.jsonl").read_text().splitlines()
         return "\n".join(event["text"] for event in map(json.loads, lines) if event["event"] == "warning")
 
+    def test_images_have_a_height_and_a_width(self):
+        """Of the model, too, and of all that it answers."""
+        result = self.train(image_size="48x32", epochs=1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        model = self.folder / "model"
+        how = json.loads((model / "preprocessing.json").read_text())
+        self.assertEqual((how["input_size"], how["resize_short_side"]), ([48, 32], None))
+        self.assertEqual(self.start_event()["data"]["image_size"], [48, 32])
+        self.assertIn("\nimage-size: 48x32\n", (self.folder / "logs/repeat.yaml").read_text())
+        photo = files_below(self.data / "val").popitem()[0]
+        for words in (["score", self.data / "val" / photo], ["evaluate", self.data / "val", "--output-path", self.folder / "evaluation"],
+                      ["export", "--output-path", self.folder / "model.onnx"]):
+            done = kiln(*words, "--trained-model-path", model)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        for size, network, named in (("48x40", "vit_s_16", "patches"), ("48x20", "densenet121", "too small")):
+            result = self.train(image_size=size, model_name=network, untrained_model_path=None)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assert_names(result.stderr, named, network, "--image-size")
+
     def test_patience_counts_epochs_that_are_not_better_than_the_one_before(self):
         """Whatever decides which epoch is kept."""
         result = self.train(epochs=40, patience=1, learning_rate=0.03, batch_size=16, best_by="macro-recall")

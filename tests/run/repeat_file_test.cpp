@@ -108,7 +108,7 @@ TEST(RepeatText, NamesAChoiceWithoutAWordInAComment) {
   const std::string text =
       repeat_text(settings_of({}).found("image-size", "", "32x32, all images have this size"));
   EXPECT_NE(text.find("\n# image-size: 32x32"), std::string::npos) << text;
-  EXPECT_EQ(read_back(text).data.image_size, 0);
+  EXPECT_EQ(read_back(text).data.image_size, ImageSize());
 }
 
 }  // namespace

@@ -14,21 +14,6 @@
 
 namespace kiln {
 
-struct ImageSize {
-  int height = 0;
-  int width = 0;
-  bool operator==(const ImageSize&) const = default;
-
-  std::size_t num_pixels() const {
-    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
-  }
-  // Where a pixel begins in [H, W, 3].
-  std::size_t place_of(int row, int column) const {
-    return (static_cast<std::size_t>(row) * static_cast<std::size_t>(width) +
-            static_cast<std::size_t>(column)) *
-           3;
-  }
-};
 std::string text_of(ImageSize size);  // "640 x 480": width and height
 
 struct Image {

@@ -49,7 +49,7 @@ TransformSpec plan_of(const TransformChain& form, bool trains, std::optional<Ima
 // Whether the transformation of the images depends on their sizes: without operations, that is for
 // the options to say; with them, it does unless both forms turn images of any size into one.
 bool needs_sizes(const DataConfig& config, const Sources& sources) {
-  if (!sources.transform) return config.image_size == 0;
+  if (!sources.transform) return config.image_size.height == 0;
   try {
     return !sources.transform->output_size() || !sources.transform->for_inference().output_size();
   } catch (const ImageFault&) {  // reported by plan_of()
@@ -141,7 +141,7 @@ void choose_normalization(const DataConfig& config, const Sources& sources, Pixe
 // Sets what follows from the options and the normalization. Erased pixels get the mean, which
 // normalization turns into 0.
 void complete_pixels(const DataConfig& config, PixelPlan& pixels) {
-  pixels.given_side = config.image_size;
+  pixels.given_side = std::min(config.image_size.height, config.image_size.width);
   pixels.train.augment = config.augment;
   set_normalization(pixels.normalization, pixels);
 }
@@ -319,10 +319,14 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
     choose_by_transformation(config, *sources.transform, pixels);
   } else {
     const bool is_stored = pixels.by_images && pixels.by_images->is_stored;
-    const int side = pixels.by_images ? pixels.by_images->size.height : config.image_size;
+    const ImageSize size = pixels.by_images ? pixels.by_images->size : config.image_size;
+    const bool is_square = size.height == size.width;
     pixels.size_reason = pixels.by_images ? pixels.by_images->reason : "--image-size";
-    pixels.train.output = is_stored ? pixels.by_images->size : ImageSize{side, side};
-    if (!is_stored) pixels.train.short_side = usual_short_side(side);
+    if (!is_square && !is_stored)
+      pixels.size_reason += formatted(", %d high and %d wide", size.height, size.width);
+    pixels.train.output = size;
+    // Otherwise crops come from the least size that covers them.
+    if (is_square && !is_stored) pixels.train.short_side = usual_short_side(size.height);
     pixels.cut_away = share_cut_away(sources.train, pixels.train.output);
     constexpr Fit kForElongated = Fit::kPad;  // measured in docs/recipes.md
     const bool keeps_all =

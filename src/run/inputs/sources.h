@@ -68,7 +68,7 @@ struct PixelPlan {
   std::optional<AutomaticSize> by_images;
   std::optional<ImageSize> whole_image;  // with a transformation: the stored size of all images
   std::optional<double> cut_away;        // share_cut_away() of training images that were read
-  int given_side = 0;                    // --image-size; 0: not given
+  int given_side = 0;                    // the shorter of --image-size; 0: not given
   std::string size_reason;               // for the log
   Normalization normalization;
   std::string normalization_name;    // "half", "imagenet" or "given"

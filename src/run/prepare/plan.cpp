@@ -342,7 +342,7 @@ Settings with_open(const TrainConfig& config, const PixelPlan& pixels, bool is_p
   const auto add = [&](std::string_view option, std::string text, std::string reason) {
     settings = settings.found(option, std::move(text), std::move(reason));
   };
-  if (const ImageSize size = pixels.train.output; config.data.image_size == 0) {
+  if (const ImageSize size = pixels.train.output; config.data.image_size.height == 0) {
     // The common size of all images cannot be given as --image-size: it need not be square, and
     // nothing is resized.
     const bool is_resized = pixels.train.short_side != 0;

@@ -129,14 +129,15 @@ Setting network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
     throw Error(ErrorCode::kUserError,
                 "--model-name auto cannot count the images of a stream: name a network.");
   const std::size_t images = read_dataset(path, "Training dataset").samples.size();
-  const double side = data.image_size > 0 ? data.image_size : 224;
+  const ImageSize size = data.image_size.height > 0 ? data.image_size : ImageSize{224, 224};
   std::string name, reason = grouped(static_cast<long long>(images)) + " images";
   if (data.network.weights.empty()) reason += ", no weights";
   for (const Candidate& candidate : kCandidates) {
     if (images < candidate.images) continue;
     if (!name.empty()) reason += ", no time for " + name;
     name = candidate.name;
-    const double seconds = candidate.core_seconds / cores * side * side / (224 * 224);
+    const double seconds =
+        candidate.core_seconds / cores * static_cast<double>(size.num_pixels()) / (224 * 224);
     if (time_limit_s == 0 || static_cast<double>(images) * seconds <= time_limit_s) break;
   }
   return found_for_train(options::kModelName, name, reason);
@@ -383,12 +384,13 @@ std::unique_ptr<Run> read_and_plan(const TrainConfig& asked,
   Read read = read_and_share(asked, resume, valid_stream, machine, world, log);
   TransformSpec& pixels = read.pixels.train;
   // Images that are shown whole get no random crops either: as parts they would look larger.
+  const bool is_resized = pixels.short_side > 0 || asked.data.image_size.height > 0;
   const int kept_side = pixels.fit != Fit::kCrop ? 1 : pixels.output.height;
   const Settings before =
       resume ? with_checkpoint(asked.settings, resume->run.options) : asked.settings;
   TrainConfig config =
       bound(asked, with_length(before, asked, read.division.steps_per_epoch,
-                               pixels.fit == Fit::kCrop && pixels.short_side > 0 ? 0 : kept_side,
+                               is_resized && pixels.fit == Fit::kCrop ? 0 : kept_side,
                                world.size()));
   pixels.augment = config.data.augment;
   Plan plan = make_plan({config, machine, resume, read.sources, *read.model},

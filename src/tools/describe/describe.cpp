@@ -22,8 +22,9 @@ constexpr const char* kKinds[] = {"text",           "path",        "integer",   
                                   "number",         "number from", "choice",     "choice or number",
                                   "counted choice", "model name",  "boolean",    "switch",
                                   "flag",           "share",       "allowance",  "every",
-                                  "augment",        "duration",    "image size", "crop size"};
-static_assert(std::size(kKinds) == static_cast<std::size_t>(ValueKind::kCropSize) + 1);
+                                  "augment",        "duration",    "image size", "crop size",
+                                  "auto or size"};
+static_assert(std::size(kKinds) == static_cast<std::size_t>(ValueKind::kAutoOrSize) + 1);
 constexpr const char* kRoles[] = {"hidden",        "parameter",   "data-in",       "data-out",
                                   "model-in",      "model-out",   "file-in",       "folder-in",
                                   "model-file-in", "checkpoints", "ranks-of-host", "kubeflow-run"};

@@ -72,6 +72,25 @@ TEST(ChoosePixels, ResizesToTheSizeOfTheNetwork) {
   EXPECT_EQ(pixels.train.short_side, 329);
 }
 
+TEST(ChoosePixels, TakesAHeightAndAWidth) {
+  DataConfig config;
+  config.image_size = {64, 48};
+  Sources sources = sources_of({{640, 480}, {640, 480}});  // nothing is cut away
+  for (const char* name : {"resnet18", "vit_s_16"}) {
+    sources.untrained.spec.model_name = name;
+    const PixelPlan pixels = choose_pixels(config, sources);
+    EXPECT_EQ(pixels.train.output, (ImageSize{64, 48}));
+    EXPECT_EQ(pixels.train.fit, Fit::kCrop);
+    EXPECT_EQ(pixels.train.short_side, 0) << "the least size that covers it";
+    EXPECT_EQ(pixels.valid.output, (ImageSize{64, 48}));
+    EXPECT_EQ(pixels.given_side, 48);
+  }
+  Sources wide = sources_of({{480, 640}});
+  EXPECT_EQ(choose_pixels(config, wide).train.fit, Fit::kPad);
+  config.image_size = {64, 50};
+  EXPECT_EQ(code_of([&] { choose_pixels(config, sources); }), ErrorCode::kInvalidDataset);
+}
+
 TEST(ChoosePixels, KeepsTheSizeOfACheckpoint) {
   const AutomaticSize stored{{48, 40}, true, ""}, usual{{224, 224}, false, ""};
   Sources same = sources_of({{48, 40}}), mixed = sources_of({{48, 40}, {64, 64}});
@@ -114,7 +133,7 @@ TEST(ChoosePixels, KeepsTheSizeOfACheckpointBeforeATransformation) {
 TEST(ChoosePixels, GivesValidationItsOwnSize) {
   Sources sources = sources_of({{64, 64}});
   DataConfig config;
-  config.image_size = 64;
+  config.image_size = {64, 64};
   config.eval_crop.side = 96;
   config.eval_resize = 110;
   const PixelPlan pixels = choose_pixels(config, sources);
@@ -125,7 +144,7 @@ TEST(ChoosePixels, GivesValidationItsOwnSize) {
 TEST(ChoosePixels, ALargerCropHasWholePatches) {
   Sources sources = sources_of({{64, 64}});
   DataConfig config;
-  config.image_size = 140;
+  config.image_size = {140, 140};
   config.eval_crop.is_larger = true;
   EXPECT_EQ(choose_pixels(config, sources).valid.output, (ImageSize{192, 192}));
   sources.untrained.spec.model_name = "vit_s_14";
