@@ -94,10 +94,16 @@ def lines_of(option, facts):
     return f"  {canvas_name(option['name'])}:\n" + "".join(f"    {key}: {value}\n" for key, value in facts.items())
 
 
+def kind_of(option):
+    """A number that may be auto is one here, unless that is its default."""
+    is_number = option["kind"] == "auto or integer" and option["default"].isdigit()
+    return "integer" if is_number else option["kind"]
+
+
 def parameter(option):
     """Type, default and range. A number that must be greater than 0 has `min: 0`: the format cannot express exclusive bounds,
     and the program checks again."""
-    kind, value = option["kind"], canvas_default(option)
+    kind, value = kind_of(option), canvas_default(option)
     if kind in ("integer", "number", "number from"):
         bounds = {} if option["minimum"] == LOWEST else {"min": option["minimum"], "max": option["maximum"]}
         return {"type": "integer" if kind == "integer" else "number", "default": value} | bounds
@@ -169,7 +175,7 @@ def type_of(option):
     if option["canvas"] in ("data-in", "data-out"):
         return "Dataset"
     return {"integer": "Integer", "number": "Float", "number from": "Float", "boolean": "Boolean", "switch": "Boolean"}.get(
-        option["kind"], "String")
+        kind_of(option), "String")
 
 
 def port(option):

@@ -158,14 +158,16 @@ struct RecipeConfig {
   double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: off
 };
 
+inline constexpr int kUsualBatch = 16;  // images
+
 // How the weights are optimized, and which ones are saved.
 struct OptimizationConfig {
-  int epochs = 5;               // the maximum with a time limit; `steps` may end training earlier
-  std::int64_t steps = 0;       // total optimizer steps; 0: determined by `epochs`
-  double time_limit_s = 0;      // 0: none
-  int batch_size = 16;          // per rank
-  int accumulate = 1;           // batches per step
-  double num_warmup_steps = 0;  // epochs, despite its name
+  int epochs = 5;                // the maximum with a time limit; `steps` may end training earlier
+  std::int64_t steps = 0;        // total optimizer steps; 0: determined by `epochs`
+  double time_limit_s = 0;       // 0: none
+  int batch_size = kUsualBatch;  // per rank; 0: auto, until it is chosen
+  int accumulate = 1;            // batches per step
+  double num_warmup_steps = 0;   // epochs, despite its name
   double learning_rate = 0.001;
   std::optional<double> head_learning_rate;  // empty: the same as learning_rate
   double layer_decay = 1;  // factor on the learning rate, from one stage to the one before it

@@ -68,7 +68,7 @@ class Settings {
 
 // The names of options that the parts of a run ask for.
 namespace options {
-inline constexpr std::string_view kAugment = "augment", kAuto = "auto",
+inline constexpr std::string_view kAugment = "augment", kAuto = "auto", kBatchSize = "batch-size",
                                   kCheckpointPath = "checkpoint-path", kConfig = "config",
                                   kDevice = "device", kEpochs = "epochs", kFit = "fit",
                                   kFreeze = "freeze", kImageSize = "image-size",
@@ -90,10 +90,11 @@ inline constexpr std::array<std::string_view, 6> kOfEpochsAlone = {
 inline constexpr std::array<std::string_view, 6> kFoundOnResume = {"ranks",     "threads", "device",
                                                                    "precision", "exif",    "fit"};
 // Those that the run finds, and that a recorded run was therefore trained with.
-inline constexpr std::array<std::string_view, 3> kRecordedAsFound = {"auto", "augment",
-                                                                     "learning-rate"};
+inline constexpr std::array<std::string_view, 4> kRecordedAsFound = {"auto", "augment",
+                                                                     "learning-rate", "batch-size"};
 // Found ones that no other line of the log shows.
-inline constexpr std::array<std::string_view, 3> kOwnLine = {"model-name", "auto", "learning-rate"};
+inline constexpr std::array<std::string_view, 4> kOwnLine = {"model-name", "auto", "learning-rate",
+                                                             "batch-size"};
 }  // namespace options
 
 // The setting of an option of `kiln train`, found before the others are.

@@ -342,6 +342,7 @@ void imply_helpful(Given& given) {
            !has_any(given, std::array{"recipe", "sync-batch-norm", "shard-by", "exchange"}) &&
            !task_refuses(given, "auto"))
     given.imply("auto", "True");
+  if (!given.has("batch-size")) given.imply("batch-size", "auto");
   if (!has_any(given, std::array{"epochs", "steps", "lr-schedule"}))
     given.imply("time-limit", "10min");
   std::vector<std::string> words = {"kiln", "train"};
@@ -428,6 +429,7 @@ OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, do
 void imply_recipe(Given& given, const TrainConfig& config) {
   OptimizationConfig optimization = config.optimization;
   if (optimization.recipe.name != "modern") return;
+  if (optimization.batch_size == 0) optimization.batch_size = kUsualBatch;  // until it is chosen
   const auto imply = [&](const char* name, const std::string& text) {
     given.imply(name, text, "recipe");
   };

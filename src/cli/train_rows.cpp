@@ -63,25 +63,29 @@ Rows<TrainConfig> component_rows() {
                                         path("DIR"), {kPaths, kFree, kModelOut, kForOneRun, kFirst},
                                         "Output folder for the ModelDirectory.")
                                         .otherwise("model")}),
-      within(&TrainConfig::optimization,
-             {opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"),
-                  {kTraining, kFree, kParameter, kFirst}, "Passes over the training dataset."),
-              opt(&OptimizationConfig::batch_size, "batch-size", from(1, kMillion, "images"),
-                  {kTraining, kBits, kParameter, kFirst}, "Images per batch in each process."),
-              opt(&OptimizationConfig::num_warmup_steps, "num-warmup-steps",
-                  from(0, kMillion, "epochs"), {kTraining, kResult, kParameter, kOfRecipe},
-                  "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5."),
-              opt(&OptimizationConfig::learning_rate, "learning-rate", above_zero(1000),
-                  {kTraining, kResult, kParameter, kOfRecipe, kFirst},
-                  "Initial learning rate, or peak learning rate after warm-up. Without it and with "
-                  "--model-name, one that suits the optimizer and the batch."),
-              seed_row<OptimizationConfig>(
-                  {kTraining, kResult, kParameter},
-                  "Seed for weight initialization, image order and augmentation."),
-              opt(&OptimizationConfig::patience, "patience", from(1, kNoEarlyStop, "epochs"),
-                  {kTraining, kResult, kParameter, kOfRecipe},
-                  "Stop early after this many consecutive epochs whose validation loss is not "
-                  "below the previous epoch's.")}),
+      within(
+          &TrainConfig::optimization,
+          {opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"),
+               {kTraining, kFree, kParameter, kFirst}, "Passes over the training dataset."),
+           opt(&OptimizationConfig::batch_size, "batch-size", auto_or(1, kMillion, "images"),
+               {kTraining, kBits, kParameter, kFirst},
+               "Images per batch in each process. auto: 16; of fewer than 32 training images half; "
+               "on a GPU up to 256, as far as half of its memory and 100 steps an epoch allow. A "
+               "path alone gets auto."),
+           opt(&OptimizationConfig::num_warmup_steps, "num-warmup-steps",
+               from(0, kMillion, "epochs"), {kTraining, kResult, kParameter, kOfRecipe},
+               "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5."),
+           opt(&OptimizationConfig::learning_rate, "learning-rate", above_zero(1000),
+               {kTraining, kResult, kParameter, kOfRecipe, kFirst},
+               "Initial learning rate, or peak learning rate after warm-up. Without it and with "
+               "--model-name, one that suits the optimizer and the batch."),
+           seed_row<OptimizationConfig>(
+               {kTraining, kResult, kParameter},
+               "Seed for weight initialization, image order and augmentation."),
+           opt(&OptimizationConfig::patience, "patience", from(1, kNoEarlyStop, "epochs"),
+               {kTraining, kResult, kParameter, kOfRecipe},
+               "Stop early after this many consecutive epochs whose validation loss is not "
+               "below the previous epoch's.")}),
       within(&TrainConfig::output,
              {opt(&OutputConfig::print_freq, "print-freq", from(1, 1000 * kMillion, "steps"),
                   {kReporting, kFree, kParameter}, "Steps between log lines.")})};

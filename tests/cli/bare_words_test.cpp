@@ -42,6 +42,7 @@ TEST_F(BareWords, TrainWithWhatHelps) {
   EXPECT_EQ(found["recipe"], "modern");
   EXPECT_EQ(found["lr-schedule"], "cosine");
   EXPECT_EQ(found["time-limit"], "10min");
+  EXPECT_EQ(found["batch-size"], "auto");
   EXPECT_EQ(found["auto"], "");
   found = options({path("photos"), "--weights", "resnet50.pth"});
   EXPECT_EQ(found["model-name"], "resnet50");
@@ -55,6 +56,7 @@ TEST_F(BareWords, LeaveWhatIsGiven) {
   EXPECT_EQ(found["time-limit"], "");
   EXPECT_EQ(found["learning-rate"], "0.001");
   EXPECT_EQ(options({path("photos"), "--time-limit=1h"})["time-limit"], "1h");
+  EXPECT_EQ(options({path("photos"), "--batch-size=8"})["batch-size"], "8");
   for (const char* decided :
        {"--freeze=backbone", "--epochs=3", "--learning-rate=0.1", "--augment=flip", "--steps=9"})
     EXPECT_EQ(options({path("photos"), "--weights=w", decided})["auto"], "") << decided;
@@ -62,6 +64,7 @@ TEST_F(BareWords, LeaveWhatIsGiven) {
   EXPECT_EQ(found["model-name"], "resnet18");
   EXPECT_EQ(found["recipe"], "designer");
   EXPECT_EQ(found["time-limit"], "");
+  EXPECT_EQ(found["batch-size"], "16");
 }
 
 TEST_F(BareWords, NetworkIsThatOfWeightsOrDecidedLater) {

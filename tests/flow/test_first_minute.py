@@ -3,6 +3,7 @@ import csv
 import shutil
 
 from flow import FlowTest, files_below, kiln, main
+from resumed_runs import Job
 
 
 class FirstMinuteTest(FlowTest):
@@ -33,6 +34,34 @@ class FirstMinuteTest(FlowTest):
         self.kiln("split", "photos")
         for file in ("evaluation/evaluation.json", "audit/audit.json", "split/train/images.lst", "split/test/images.lst"):
             self.assertTrue((self.folder / file).is_file(), file)
+
+    def few(self, name, count):
+        """A folder of so many photos in each of two classes."""
+        for source in sorted((self.data / "train").iterdir())[:2]:
+            target = self.folder / name / source.name
+            target.mkdir(parents=True)
+            for photo in sorted(source.iterdir())[:count]:
+                shutil.copy(photo, target)
+        return self.folder / name
+
+    def test_two_folders_of_eight_photos(self):
+        self.few("photos", 8)
+        output = self.kiln("train", "photos", "--epochs", 1, "--device", "cpu")
+        self.assertRegex(output, r"batch-size: +6 \(")
+        self.assertEqual(self.options()["batch-size"], "6")
+        self.assertRegex((self.folder / "logs/repeat.yaml").read_text(), "(?m)^batch-size: 6 ")
+
+    def test_a_run_that_resumes_keeps_its_batch_size(self):
+        """With two ranks it would have been 4."""
+        data = self.folder / "data"
+        self.few("data/train", 10)
+        shutil.copytree(data / "train", data / "val")
+        job = Job(self.folder / "run", self.untrained, data, batch_size="auto", checkpoint_every="1step")
+        job.stop_after(1, checkpointed=True)
+        resumed = Job(self.folder / "run", self.untrained, data, ranks=2, batch_size="auto", checkpoint_every="1step")
+        code, output = resumed.run()
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"batch-size: +10 \(as before\)")
 
     def test_a_folder_of_both_parts_and_weights(self):
         shutil.copytree(self.data, self.folder / "both")

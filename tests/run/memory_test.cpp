@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -110,6 +112,26 @@ constexpr long long kMiB = 1 << 20;
 MemoryUse use_of_100_images(long long available) {
   return {
       .before = 1000 * kMiB, .peak = 2000 * kMiB, .available = available * kMiB, .batch_size = 100};
+}
+
+TEST(AutomaticBatch, IsWhatImagesAndMemoryAllow) {
+  for (const auto& [images, bytes, batch] : {std::tuple{48.0, 0.0, 16},
+                                             {1e9, 0.0, 16},
+                                             {0.0, 1e9, 16},
+                                             {32.0, 1e9, 16},
+                                             {31.0, 1e9, 14},
+                                             {13.0, 0.0, 6},
+                                             {12.0, 0.0, 6},
+                                             {5.0, 0.0, 2},
+                                             {3.0, 0.0, 2},
+                                             {0.5, 0.0, 2},
+                                             {3199.0, 1e9, 16},
+                                             {3200.0, 1e9, 32},
+                                             {1e9, 1e9, 256},
+                                             {1e9, 1280.0, 128},
+                                             {1e9, 1279.0, 64},
+                                             {1e9, 1.0, 16}})
+    EXPECT_EQ(automatic_batch(images, /*image_bytes=*/10, bytes), batch) << images << " " << bytes;
 }
 
 TEST(MemoryAdvice, NothingIsSaidWhereATenthOfThePeakIsLeft) {

@@ -26,15 +26,19 @@ double least_bytes(const StepNeed& need) {
   return least_step_bytes(need.kept, need.step);
 }
 
-// Bytes that this rank can have, its share of the host's or the GPU's; infinite if its GPU cannot
-// say.
-double free_bytes(const Device& device, const World& world) {
-  if (!device.is_cuda) return static_cast<double>(available_memory_bytes()) / world.local_size();
+// This rank's share of the bytes of its GPU, free and in all; if it cannot say, infinite and none.
+std::pair<double, double> gpu_bytes(const Device& device, const World& world) {
   auto* memory = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
-  const auto index = static_cast<c10::DeviceIndex>(device.index);
-  if (memory == nullptr) return HUGE_VAL;
-  return static_cast<double>(memory->getMemoryInfo(index).first) /
-         ranks_on_gpu(device, world.local_size());
+  if (memory == nullptr) return {HUGE_VAL, 0};
+  const auto [free, all] = memory->getMemoryInfo(static_cast<c10::DeviceIndex>(device.index));
+  const double ranks = ranks_on_gpu(device, world.local_size());
+  return {static_cast<double>(free) / ranks, static_cast<double>(all) / ranks};
+}
+
+// Bytes that this rank can have, its share of the host's or the GPU's.
+double free_bytes(const Device& device, const World& world) {
+  if (device.is_cuda) return gpu_bytes(device, world).first;
+  return static_cast<double>(available_memory_bytes()) / world.local_size();
 }
 
 std::string sentence(const StepNeed& need, const std::string& takes, double bytes) {
@@ -133,6 +137,23 @@ std::string step_fault(const StepNeed& need) {
 std::string step_warning(const StepNeed& need) {
   const double most = kMostToLeast * least_bytes(need);
   return most <= need.free ? "" : sentence(need, "may take", most);
+}
+
+int automatic_batch(double images, double image_bytes, double bytes) {
+  constexpr int kMost = 256, kSteps = 100;
+  if (images > 0 && images < 2 * kUsualBatch) return std::max(2, static_cast<int>(images) / 4 * 2);
+  int batch = kUsualBatch;
+  while (batch < kMost && images >= 2 * kSteps * batch && 2 * batch * image_bytes <= bytes)
+    batch *= 2;
+  return batch;
+}
+
+int automatic_batch(const Device& device, const ImageModel* model, const World& world,
+                    ImageSize size, double images) {
+  if (!device.is_cuda || model == nullptr) return automatic_batch(images, /*image_bytes=*/1, 0);
+  const double image_bytes =
+      kMostToLeast * least_step_bytes(model->kept(), {.height = size.height, .width = size.width});
+  return automatic_batch(images, image_bytes, gpu_bytes(device, world).second / 2);
 }
 
 void check_step_memory(const Device& device, const ImageModel& model, const World& world,

@@ -47,6 +47,15 @@ std::string step_fault(const StepNeed& need);
 // The same for what a step may take (kMostToLeast). Empty if that fits.
 std::string step_warning(const StepNeed& need);
 
+// The images of a rank's batch with --batch-size auto, if each takes `image_bytes` of `bytes`: 16,
+// or as many more up to 256, in powers of two, as fit and leave 100 steps of an epoch's `images`.
+// Of fewer than 32 half, an even number, of which any two can be mixed. 0: how many is not known.
+int automatic_batch(double images, double image_bytes, double bytes);
+// The same on a device, of whose memory in all, not of what is free now, half is taken; none on
+// CPUs, and without a model. `size`: of the images.
+int automatic_batch(const Device& device, const ImageModel* model, const World& world,
+                    ImageSize size, double images);
+
 // Throws Error kModuleOutOfMemory for steps in training or validation that cannot fit: on a CPU
 // into this rank's share of the available memory, on a GPU into its free memory. Swap space does
 // not count. Adds a warning for those that may not fit. `step`: of training, without the size of

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -157,14 +158,15 @@ struct Read {
 };
 
 // Reads what this rank reads itself, and checks that its outputs can be written. Throws all
-// problems together. `valid_stream` is the validation stream, if there is one.
-Read read_own(const TrainConfig& config, const DataConfig& part,
-              const std::optional<ResumePoint>& resume, const OpenFile& valid_stream,
-              const Machine& machine, World& world, Log& log) {
+// problems together. `valid_stream` is the validation stream, if there is one. Rank 0 chooses the
+// batch size that is auto.
+Read read_own(TrainConfig& config, const DataConfig& part, const std::optional<ResumePoint>& resume,
+              const OpenFile& valid_stream, const Machine& machine, World& world, Log& log) {
   Read read;
   Sources& sources = read.sources;
   const bool is_shard = part.has_train_shard, reads_images = world.leads() || is_shard;
-  const OptimizationConfig& optimization = config.optimization;
+  OptimizationConfig& optimization = config.optimization;
+  const int num_ranks = is_shard ? 1 : config.ranks.exchange.num_training_ranks(world.size());
   world.agree([&] {
     Problems problems;
     DataConfig own = part;
@@ -191,16 +193,21 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
         read.model = build_model(own.untrained_model_path, optimization.random_seed, machine.device,
                                  sources);
         read.model->freeze(optimization.freeze);
-        if (optimization.layer_decay != 1 &&
-            known_network(sources.spec().model_name).family().has_batch_norm)
-          throw Error(ErrorCode::kUserError,
-                      "--layer-decay is for ConvNeXt and vision transformers, but the network is " +
-                          sources.spec().model_name + ": leave it out.");
       });
+    if (problems.empty() && optimization.layer_decay != 1 &&
+        known_network(sources.spec().model_name).family().has_batch_norm)
+      problems.add(Error(ErrorCode::kUserError,
+                         "--layer-decay is for ConvNeXt and vision transformers, but the network "
+                         "is " +
+                             sources.spec().model_name + ": leave it out."));
     problems.collect([&] {
-      check_batch_size(optimization, static_cast<std::int64_t>(sources.train.samples.size()),
-                       read.pixels.smallest_batch,
-                       is_shard ? 1 : config.ranks.exchange.num_training_ranks(world.size()));
+      const std::size_t images = sources.train.samples.size();
+      if (optimization.batch_size == 0 && world.leads())
+        optimization.batch_size =
+            automatic_batch(machine.device, read.model.get(), world, read.pixels.train.output,
+                            static_cast<double>(images) / num_ranks / optimization.accumulate);
+      check_batch_size(optimization, static_cast<std::int64_t>(images), read.pixels.smallest_batch,
+                       num_ranks);
     });
     problems.collect([&] {
       if (config.ranks.sync_batch_norm && sources.spec().memory_efficient)
@@ -236,7 +243,7 @@ void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
 }
 
 // Reads the sources, and shares them between the ranks. A collective.
-Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>& resume,
+Read read_and_share(TrainConfig& config, const std::optional<ResumePoint>& resume,
                     const OpenFile& valid_stream, const Machine& machine, World& world, Log& log) {
   DataConfig part = part_of_rank(config.data, resume, world);
   std::optional<Setting> network;
@@ -248,8 +255,19 @@ Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>&
                     : network_for(part, config.optimization.time_limit_s, machine.device.is_cuda);
       return network->text;
     });
+  int& batch = config.optimization.batch_size;
+  const bool is_auto_batch = batch == 0;
+  if (is_auto_batch && resume)
+    batch = std::atoi(value_of(resume->run.options_in_effect, options::kBatchSize).c_str());
   Read read = read_own(config, part, resume, valid_stream, machine, world, log);
   if (network) read.found.push_back(*std::move(network));
+  if (is_auto_batch) {
+    batch = world.broadcast(batch);
+    read.found.push_back(found_for_train(options::kBatchSize, std::to_string(batch),
+                                         resume                   ? "as before"
+                                         : machine.device.is_cuda ? "by images and GPU memory"
+                                                                  : "by the number of images"));
+  }
   Sources& sources = read.sources;
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
     require_one_model(world, "--untrained-model-path '" + path + "'", read.fingerprints.model);
@@ -374,8 +392,7 @@ void begin_record(Run& run) {
 }
 
 // Reads the sources, binds what follows from their length, and plans. A collective.
-std::unique_ptr<Run> read_and_plan(const TrainConfig& asked,
-                                   const std::optional<ResumePoint>& resume,
+std::unique_ptr<Run> read_and_plan(TrainConfig asked, const std::optional<ResumePoint>& resume,
                                    const OpenFile& valid_stream, const Machine& machine,
                                    World& world, Log& log) {
   Predecessor predecessor;
@@ -388,10 +405,9 @@ std::unique_ptr<Run> read_and_plan(const TrainConfig& asked,
   const int kept_side = pixels.fit != Fit::kCrop ? 1 : pixels.output.height;
   const Settings before =
       resume ? with_checkpoint(asked.settings, resume->run.options) : asked.settings;
-  TrainConfig config =
-      bound(asked, with_length(before, asked, read.division.steps_per_epoch,
-                               is_resized && pixels.fit == Fit::kCrop ? 0 : kept_side,
-                               world.size()));
+  TrainConfig config = bound(
+      asked, with_length(before, asked, read.division.steps_per_epoch,
+                         is_resized && pixels.fit == Fit::kCrop ? 0 : kept_side, world.size()));
   pixels.augment = config.data.augment;
   Plan plan = make_plan({config, machine, resume, read.sources, *read.model},
                         std::move(read.pixels), std::move(read.division), read.found, world);

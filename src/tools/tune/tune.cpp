@@ -70,14 +70,14 @@ std::vector<Knob> knobs_of(const TuneConfig& config) {
   // Divides the job's batch among the ranks, so that the model learns the same.
   const int most = gpus > 0 ? gpus : cores;
   for (int count = 2; count <= most; count *= 2)
-    if (batch % count == 0)
+    if (batch > 0 && batch % count == 0)
       ranks.candidates.push_back({{"ranks", std::to_string(count)},
                                   {"batch-size", std::to_string(batch / count)},
                                   {"lr-scaling", "none"}});
   if (find_on_path("mpirun").empty())
     ranks = {"ranks", {}, "mpirun is not installed"};
   else if (ranks.candidates.empty())
-    ranks.not_tried = most == 1 ? "there is only one device" : "the batch size is odd";
+    ranks.not_tried = most == 1 ? "there is only one device" : "the batch size is odd or auto";
   if (gpus > 0)
     threads.not_tried = "the GPU does the computing";
   else if (cores == 1)
@@ -226,6 +226,7 @@ class Tuner {
 
   // Logs larger batches that fit and are faster, for users who accept a different result.
   void log_larger_batches(const Trial& settings, double rate) {
+    if (config_.train.optimization.batch_size == 0) return;
     std::string batch = std::to_string(config_.train.optimization.batch_size);
     for (const auto& [option, value] : settings)
       if (option == "batch-size") batch = value;
