@@ -174,14 +174,16 @@ std::vector<std::pair<std::string, std::string>> weights_in(const std::string& t
                                                             const std::string& where) {
   std::vector<std::pair<std::string, std::string>> rows;
   if (is_file) {
-    const auto refuse = [&](const std::string& why) { refuse_text(where + " " + why + "."); };
+    const auto refuse = [&](const std::string& why) {
+      refuse_text(where + " " + quoted_path(text) + " " + why + ".");
+    };
     const std::string file = read_text_or(text, 1 << 24, "is larger than 16 MiB", refuse);
     CsvReader reader(file);
     try {
       for (std::vector<std::string> row; reader.next(row); rows.emplace_back(row[0], row[1]))
-        if (row.size() != 2) throw std::invalid_argument("must have a class and its weight");
+        if (row.size() != 2) throw std::invalid_argument("it must have a class and its weight");
     } catch (const std::invalid_argument& fault) {
-      refuse(quoted_path(text) + ", line " + std::to_string(reader.line()) + ": " + fault.what());
+      refuse("has a fault in line " + std::to_string(reader.line()) + ": " + fault.what());
     }
     if (!rows.empty() && rows[0] == std::pair<std::string, std::string>("class", "weight"))
       rows.erase(rows.begin());

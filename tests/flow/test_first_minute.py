@@ -56,10 +56,9 @@ class FirstMinuteTest(FlowTest):
         data = self.folder / "data"
         self.few("data/train", 10)
         shutil.copytree(data / "train", data / "val")
-        job = Job(self.folder / "run", self.untrained, data, batch_size="auto", checkpoint_every="1step")
-        job.stop_after(1, checkpointed=True)
-        resumed = Job(self.folder / "run", self.untrained, data, ranks=2, batch_size="auto", checkpoint_every="1step")
-        code, output = resumed.run()
+        options = {"batch_size": "auto", "checkpoint_every": "1step", "epochs": 20}
+        Job(self.folder / "run", self.untrained, data, **options).stop_after(1, checkpointed=True)
+        code, output = Job(self.folder / "run", self.untrained, data, ranks=2, **options).run()
         self.assertEqual(code, 0, output)
         self.assertRegex(output, r"batch-size: +10 \(as before\)")
 

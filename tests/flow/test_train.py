@@ -130,7 +130,7 @@ class TrainTest(FlowTest):
         model = self.folder / "model"
         how = json.loads((model / "preprocessing.json").read_text())
         self.assertEqual((how["input_size"], how["resize_short_side"]), ([48, 32], None))
-        self.assertEqual(self.start_event()["data"]["image_size"], [48, 32])
+        self.assertEqual(self.training()["data"]["image_size"], [48, 32])
         self.assertIn("\nimage-size: 48x32\n", (self.folder / "logs/repeat.yaml").read_text())
         photo = files_below(self.data / "val").popitem()[0]
         for words in (["score", self.data / "val" / photo], ["evaluate", self.data / "val", "--output-path", self.folder / "evaluation"],
