@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 environment/install.sh
 
 begin=$SECONDS
-cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+cmake --preset "${KILN_PRESET:-release}" >build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
 rm -f build-configure.log
 cmake --build --preset release
 echo "built in $((SECONDS - begin)) s"

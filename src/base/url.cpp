@@ -12,7 +12,7 @@ constexpr std::string_view kSeparator = "://", kEncodedSeparator = "%3a%2f%2f";
 constexpr std::string_view kSchemeSigns =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.";
 constexpr std::size_t kNumLetters = 52;  // of these, the first ones
-constexpr std::size_t kMaxNameBytes = 100, kMaxUrlBytes = 8000;
+constexpr std::size_t kMaxFileNameBytes = 100, kMaxUrlBytes = 8000;
 
 struct Parts {
   std::string scheme;     // in lowercase
@@ -168,7 +168,7 @@ std::string file_name_of_url(std::string_view url) {
     name = path.substr(0, end).substr(path.substr(0, end).rfind('/') + 1) + "-" + name;
   for (char& byte : name)
     if (kSchemeSigns.find(byte) == kSchemeSigns.npos) byte = '_';
-  if (name.size() > kMaxNameBytes) name.erase(0, name.size() - kMaxNameBytes);
+  if (name.size() > kMaxFileNameBytes) name.erase(0, name.size() - kMaxFileNameBytes);
   return name.empty() ? "file" : name;
 }
 

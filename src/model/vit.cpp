@@ -24,7 +24,7 @@ namespace kiln {
 namespace {
 
 constexpr int kDepth = 12;
-constexpr double kDeviation = 0.02;  // of initial weights and positions
+constexpr double kInitialDeviation = 0.02;  // of initial weights and positions
 
 struct ViTShape {
   std::int64_t width, heads, patch;
@@ -83,10 +83,10 @@ class Block : public Module {
     for (const at::Tensor& scale : {scale1_, scale2_})
       if (scale.defined()) scale.fill_(shape_.layer_scale);
     for (Linear* linear : {out_.get(), wide_.get(), narrow_.get()}) {
-      linear->weight().normal_(0, kDeviation);
+      linear->weight().normal_(0, kInitialDeviation);
       linear->bias().zero_();
     }
-    qkv_weight_.normal_(0, kDeviation);
+    qkv_weight_.normal_(0, kInitialDeviation);
     qkv_bias_.zero_();
     if (!shape_.is_torchvision) return;
     set_xavier(qkv_weight_);
@@ -172,7 +172,7 @@ class ViT : public Network {
 
   void initialize() override {
     const at::NoGradGuard no_grad;
-    positions_.normal_(0, kDeviation);
+    positions_.normal_(0, kInitialDeviation);
     head_->bias().zero_();
     for (const auto& block : blocks_) block->initialize();
     const double fan = static_cast<double>(3 * shape_.patch * shape_.patch);
@@ -185,7 +185,7 @@ class ViT : public Network {
     class_token_.normal_(0, 1e-6);
     set_uniform(patches_->weight(), 1 / std::sqrt(fan));
     set_uniform(patches_->bias(), 1 / std::sqrt(fan));
-    head_->weight().normal_(0, kDeviation);
+    head_->weight().normal_(0, kInitialDeviation);
   }
 
   // In each block: the inputs of its norms, of its four linear layers and of GELU, and q, k and v.

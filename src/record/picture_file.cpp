@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = 64 << 20;
+constexpr std::uint64_t kMaxFileBytes = 64 << 20;
 constexpr std::size_t kMaxValues = 1'000'000;  // of the line of JSON
 
 // Cuts the file of a picture off the front of `bytes`.
@@ -51,7 +51,7 @@ std::string picture_file(double started, const ValidationDetails& details) {
 
 std::string read_pictures(const std::filesystem::path& path, RunRecord* run) try {
   if (run->details.epoch == 0 || !is_there(path)) return {};
-  const std::string file = read_file(path, kMaxBytes);
+  const std::string file = read_file(path, kMaxFileBytes);
   const std::string_view bytes = file;
   const std::size_t line = std::min(bytes.find('\n'), bytes.size() - 1) + 1;
   const Json json = parse_ordered_json(bytes.substr(0, line), kMaxValues);

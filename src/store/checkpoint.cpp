@@ -30,7 +30,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kManifestFile = "checkpoint.json";
 constexpr std::string_view kFormat = "kiln checkpoint";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kManifestVersion = 1;
 constexpr std::uint64_t kMaxManifest = 1 << 16;
 constexpr std::uint64_t kMaxCheckpointBytes = std::uint64_t{64} << 30;  // of one of its files
 
@@ -39,7 +39,7 @@ class CannotJudge : public FormatFault {
   using FormatFault::FormatFault;
 };
 
-std::optional<std::int64_t> number_of(std::string_view name, std::string (*name_of)(std::int64_t)) {
+std::optional<std::int64_t> number_in(std::string_view name, std::string (*name_of)(std::int64_t)) {
   constexpr std::size_t kMaxDigits = 18;
   const std::size_t begin = name.find_first_of("0123456789");
   if (begin == name.npos) return std::nullopt;
@@ -85,7 +85,7 @@ CheckpointFile file_of(const Json& value) {
 }  // namespace
 
 std::string format_manifest(const CheckpointManifest& manifest) {
-  Json root{{"format", kFormat}, {"version", kVersion}, {"files", Json::array()}};
+  Json root{{"format", kFormat}, {"version", kManifestVersion}, {"files", Json::array()}};
   for (const CheckpointFile& file : manifest.files) root["files"].push_back(json_of(file));
   if (manifest.best) {
     root["best"] = json_of(*manifest.best);
@@ -98,10 +98,10 @@ CheckpointManifest parse_manifest(std::string_view json) try {
   const Json root = parse_json(json, RepeatedKeys::kRefused);
   if (text_at(root, "format") != kFormat) refuse_manifest("does not belong to a checkpoint");
   const std::uint64_t version = number_in(root, "version", UINT64_MAX);
-  if (version > kVersion)
+  if (version > kManifestVersion)
     throw CannotJudge("it was written by a newer version of kiln (format " +
-                      std::to_string(version) + "; this one reads " + std::to_string(kVersion) +
-                      ")");
+                      std::to_string(version) + "; this one reads " +
+                      std::to_string(kManifestVersion) + ")");
   CheckpointManifest manifest;
   const Json* files = member_of(root, "files");
   if (version == 0 || files == nullptr || !files->is_array() ||
@@ -115,7 +115,7 @@ CheckpointManifest parse_manifest(std::string_view json) try {
   if (root.contains("best")) {
     manifest.best = file_of(root["best"]);
     manifest.best_epoch = static_cast<int>(number_in(root["best"], "epoch", INT_MAX));
-    if (!number_of(manifest.best->name, best_name))
+    if (!number_in(manifest.best->name, best_name))
       refuse_manifest("names an unknown file as the best");
   }
   return manifest;
@@ -196,8 +196,8 @@ CheckpointNumbers numbers_in(const fs::path& folder) {
   CheckpointNumbers numbers;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (const auto number = number_of(name, checkpoint_name)) numbers.checkpoints.insert(*number);
-    if (const auto number = number_of(name, best_name)) numbers.best.insert(*number);
+    if (const auto number = number_in(name, checkpoint_name)) numbers.checkpoints.insert(*number);
+    if (const auto number = number_in(name, best_name)) numbers.best.insert(*number);
   }
   return numbers;
 }
@@ -258,7 +258,7 @@ std::optional<fs::path> single_checkpoint(const fs::path& path) {
   std::error_code fault;
   const fs::path real = fs::canonical(path, fault);
   if (fault) return std::nullopt;
-  if (is_there(real / kManifestFile) || (number_of(real.filename().string(), checkpoint_name) &&
+  if (is_there(real / kManifestFile) || (number_in(real.filename().string(), checkpoint_name) &&
                                          is_there(real / kCheckpointFiles[0])))
     return real;
   return std::nullopt;
@@ -269,7 +269,7 @@ std::optional<fs::path> single_checkpoint(const fs::path& path) {
 bool is_checkpoint(const fs::path& path) {
   if (single_checkpoint(path)) return true;
   return std::ranges::any_of(names_in(path), [&](const std::string& name) {
-    return number_of(name, checkpoint_name) && single_checkpoint(path / name);
+    return number_in(name, checkpoint_name) && single_checkpoint(path / name);
   });
 }
 
@@ -309,9 +309,9 @@ namespace {
 bool is_own(const fs::directory_entry& entry, const std::string& name) {
   std::error_code fault;
   const fs::file_type type = entry.symlink_status(fault).type();
-  return number_of(name, checkpoint_name)
+  return number_in(name, checkpoint_name)
              ? type == fs::file_type::directory
-             : number_of(name, best_name) && type == fs::file_type::regular;
+             : number_in(name, best_name) && type == fs::file_type::regular;
 }
 
 void refuse_others_folder(const fs::path& folder) {
@@ -513,7 +513,7 @@ void CheckpointFolder::remove_unused_best() const {
   for (const std::int64_t number : numbers.checkpoints) {
     try {
       const CheckpointManifest manifest = read_manifest(path() / checkpoint_name(number));
-      if (manifest.best) unused.erase(*number_of(manifest.best->name, best_name));
+      if (manifest.best) unused.erase(*number_in(manifest.best->name, best_name));
     } catch (const CannotJudge&) {  // it may name any that was there when it was written
       unused.erase(unused.begin(), unused.upper_bound(number));
     } catch (const FormatFault&) {  // left by an interrupted removal or writing

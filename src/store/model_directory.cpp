@@ -390,8 +390,9 @@ void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& 
 namespace {
 
 constexpr std::string_view kMagic = "KILNSEEN";
-constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof kVersion + 2 * sizeof(std::uint64_t);
+constexpr std::uint32_t kSeenVersion = 1;
+constexpr std::size_t kHeaderBytes =
+    kMagic.size() + sizeof kSeenVersion + 2 * sizeof(std::uint64_t);
 constexpr std::size_t kHashBytes = 6;
 
 std::uint64_t shortened(std::uint64_t content_hash) {
@@ -451,7 +452,7 @@ SeenImages make_seen_images(std::vector<std::uint64_t> train, std::vector<std::u
 std::string pack_seen_images(const SeenImages& images) {
   std::string bytes(kMagic);
   bytes.reserve(kHeaderBytes + (images.train.size() + images.valid.size()) * kHashBytes);
-  append_little_endian(bytes, kVersion);
+  append_little_endian(bytes, kSeenVersion);
   for (const auto* list : {&images.train, &images.valid})
     append_little_endian(bytes, std::uint64_t{list->size()});
   for (const auto* list : {&images.train, &images.valid})
@@ -464,10 +465,10 @@ SeenImages parse_seen_images(std::string_view bytes, const std::string& where) {
     refuse_seen(where, "it does not begin with " + std::string(kMagic));
   if (bytes.size() < kHeaderBytes) refuse_seen(where, "it is truncated");
   const auto version = little_endian<std::uint32_t>(bytes, kMagic.size(), "version");
-  if (version != kVersion)
+  if (version != kSeenVersion)
     refuse_seen(where, "its version is " + std::to_string(version) +
-                           ", but this program supports version " + std::to_string(kVersion));
-  constexpr std::size_t kCounts = kMagic.size() + sizeof kVersion;
+                           ", but this program supports version " + std::to_string(kSeenVersion));
+  constexpr std::size_t kCounts = kMagic.size() + sizeof kSeenVersion;
   const auto num_train = little_endian<std::uint64_t>(bytes, kCounts, "count");
   const auto num_valid = little_endian<std::uint64_t>(bytes, kCounts + sizeof num_train, "count");
   bytes.remove_prefix(kHeaderBytes);

@@ -128,7 +128,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kMaxHeader = 16 << 20;
-constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kHeaderAlignment = 8;
 
 struct Entry {
   std::string name;
@@ -259,7 +259,7 @@ std::string safetensors_header(const std::vector<TensorView>& tensors) {
     at += tensor.bytes.size();
   }
   header += '}';
-  header.append((kAlignment - header.size() % kAlignment) % kAlignment, ' ');
+  header.append((kHeaderAlignment - header.size() % kHeaderAlignment) % kHeaderAlignment, ' ');
   std::string length;
   append_little_endian<std::uint64_t>(length, header.size());
   return length + header;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxMeta = 1 << 16;
+constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
 // Small enough that a model's preprocessing.json, which holds them with more whitespace, also stays
 // below its limit.
 constexpr std::uint64_t kMaxTransforms = 1 << 13;
@@ -67,7 +67,7 @@ namespace {
 
 void check_meta_of(const fs::path& folder) {
   const fs::path meta = folder / kMetaFile;
-  check_transformation_meta(read_part(meta, kMaxMeta), meta.string());
+  check_transformation_meta(read_part(meta, kMaxMetaBytes), meta.string());
 }
 
 }  // namespace

@@ -8,14 +8,14 @@
 namespace kiln::codec {
 namespace {
 
-struct Header {
+struct NetpbmHeader {
   ImageSize size;
   int channels = 1;
   std::uint32_t maximum = 1;
   std::size_t data = 0;  // offset of the samples
 };
 
-Header read_header(std::string_view bytes) {
+NetpbmHeader read_netpbm_header(std::string_view bytes) {
   const char form = bytes[1];
   if (form != '5' && form != '6')
     throw ImageFault("a PNM of form P" + std::string(1, form) +
@@ -35,7 +35,7 @@ Header read_header(std::string_view bytes) {
     at += static_cast<std::size_t>(end - digits.data());
     return value;
   };
-  Header header;
+  NetpbmHeader header;
   header.channels = form == '6' ? 3 : 1;
   const std::uint32_t width = number();
   const std::uint32_t height = number();
@@ -58,7 +58,7 @@ std::uint8_t to_byte(std::uint32_t value, std::uint32_t maximum) {
 }  // namespace
 
 void decode_pnm(std::string_view bytes, ImagePart& part) {
-  const Header header = read_header(bytes);
+  const NetpbmHeader header = read_netpbm_header(bytes);
   const std::size_t sample_bytes = header.maximum > 255 ? 2 : 1;
   const std::size_t needed =
       header.size.num_pixels() * static_cast<std::size_t>(header.channels) * sample_bytes;
@@ -76,7 +76,7 @@ void decode_pnm(std::string_view bytes, ImagePart& part) {
 }
 
 ImageSize read_pnm_size(std::string_view bytes) {
-  return read_header(bytes).size;
+  return read_netpbm_header(bytes).size;
 }
 
 }  // namespace kiln::codec

@@ -9,9 +9,9 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxRows = 1000;
+constexpr std::size_t kMaxDoubts = 1000;
 constexpr double kStrong = 0.8;
-constexpr std::int64_t kFewImages = 300;
+constexpr std::int64_t kFewJudged = 300;
 
 std::string file_text(const AuditedImage& image) {
   return image.file + (image.validates ? " (validation)" : "");
@@ -125,7 +125,7 @@ std::string noise_section(const AuditRecord& record) {
   std::ranges::stable_sort(classes, std::ranges::greater{}, share);
   std::vector<Cells> rows;
   for (const AuditedClass& audited : classes) {
-    if (rows.size() == kMaxRows) break;
+    if (rows.size() == kMaxDoubts) break;
     rows.push_back({name_html(audited.name), grouped(audited.images), grouped(audited.wrong),
                     percent(share(audited)), name_html(audited.belongs_to),
                     grouped(audited.missing), grouped(audited.num_doubtful)});
@@ -211,7 +211,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
   if (record.num_bad > 0)
     add(Judged::kWarning,
         plural(record.num_bad, "image", "images") + " could not be decoded or judged.");
-  if (can_judge(record) && record.num_judged < kFewImages)
+  if (can_judge(record) && record.num_judged < kFewJudged)
     add(Judged::kNote, "With " + judged +
                            " the number of wrong labels is a rough estimate; the ranking of the "
                            "images is more reliable.");

@@ -32,7 +32,7 @@ void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kep
     if (point == lowest || point == highest || point == odd) kept->push_back(*point);
 }
 
-constexpr std::size_t kMaxPoints = 600, kMaxRows = 200, kMaxDots = 40;
+constexpr std::size_t kMaxPoints = 600, kMaxTableRows = 200, kMaxDots = 40;
 
 std::string axis_text(const Scale& scale, double value, Unit unit) {
   if (unit != Unit::kPercent) return scale.mark_text(value);
@@ -116,7 +116,7 @@ std::string in_words(const LineChart& chart) {
   return text + " The table below lists the values.";
 }
 
-// One row per x, or about kMaxRows evenly spaced ones if there are more.
+// One row per x, or about kMaxTableRows evenly spaced ones if there are more.
 std::string value_table(const LineChart& chart) {
   const std::vector<const Series*> series = told(chart);
   std::vector<Column> columns = {{chart.x_name}};
@@ -130,7 +130,7 @@ std::string value_table(const LineChart& chart) {
     }
   }
   std::vector<Cells> rows;
-  const std::size_t stride = (by_x.size() + kMaxRows - 1) / kMaxRows;
+  const std::size_t stride = (by_x.size() + kMaxTableRows - 1) / kMaxTableRows;
   std::size_t number = 0;
   for (auto& [x, cells] : by_x) {
     if (++number % stride != 0 && number != by_x.size()) continue;

@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kRowsAtATime = 8192;  // 8 MB as float32, which the caches hold
+constexpr std::int64_t kRowsAtOnce = 8192;  // 8 MB as float32, which the caches hold
 
 }  // namespace
 
@@ -22,8 +22,8 @@ at::Tensor Neighbors::projected(const at::Tensor& features) const {
 at::Tensor Neighbors::nearest(const at::Tensor& features, std::int64_t count) const {
   const at::Tensor queries = projected(features).t().contiguous();
   at::Tensor best, places;  // so far: [count, Q]
-  for (std::int64_t begin = 0; begin < rows.size(0); begin += kRowsAtATime) {
-    const std::int64_t size = std::min(kRowsAtATime, rows.size(0) - begin);
+  for (std::int64_t begin = 0; begin < rows.size(0); begin += kRowsAtOnce) {
+    const std::int64_t size = std::min(kRowsAtOnce, rows.size(0) - begin);
     const at::Tensor some = rows.narrow(0, begin, size).to(at::kFloat).mm(queries);
     auto [near, where] = some.topk(std::min(count, size), 0);
     where += begin;
