@@ -21,7 +21,9 @@ RUN cmake --preset release -DKILN_COMMIT=${COMMIT} && cmake --build --preset rel
 FROM ${BASE_IMAGE}
 # The cache of podman and buildah does not look into mounts, but into what is copied.
 COPY --from=build /bundle/checksum /opt/kiln/
-RUN --mount=type=bind,from=build,source=/bundle,target=/bundle /bundle/setup/install.sh
+# 1: Debian's libheif reads HEIC photos; it links libde265, and libx265, which is under the GPL.
+ARG HEIC=0
+RUN --mount=type=bind,from=build,source=/bundle,target=/bundle HEIC=${HEIC} /bundle/setup/install.sh
 # 1: a key pair for SageMaker jobs of several hosts. Whoever has the image has the key: for a private registry only.
 ARG SAGEMAKER_HOSTS_KEY=0
 RUN if [ "${SAGEMAKER_HOSTS_KEY}" = 1 ]; then mkdir -p /etc/kiln && ssh-keygen -q -t ed25519 -N '' -f /etc/kiln/hosts_key; fi

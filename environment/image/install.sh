@@ -1,13 +1,15 @@
 #!/bin/sh
 # Makes a bare Debian 12 run the bundle that this is part of (bundle.sh --whole): the packages, then what of the bundle they
-# do not bring, under /opt/kiln. Meant for the image; as root.
+# do not bring, under /opt/kiln. Meant for the image; as root. HEIC=1 adds what reads HEIC photos.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 bundle=$(dirname "$here")
 export DEBIAN_FRONTEND=noninteractive
 
 apt-get update -q
-xargs -a "$here/packages-run.txt" apt-get install -q -y --no-install-recommends
+heif=
+[ "${HEIC:-0}" = 0 ] || heif=libheif1
+xargs -a "$here/packages-run.txt" apt-get install -q -y --no-install-recommends $heif
 # The server made keys for itself; those of a job come from its mount.
 rm -rf /etc/ssh/ssh_host_* /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/log/*
 

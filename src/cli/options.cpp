@@ -110,8 +110,8 @@ constexpr std::pair<std::string_view, std::string_view> kTopics[] = {
     {"exclude skip",
      "An image is left out by an empty label in the table of --labels (docs/audit.md)."},
     {"jpg jpeg png bmp ppm pgm tif tiff webp heic avif gif raw",
-     "Kiln reads JPEG, PNG, BMP, PPM, PGM, TIFF and WebP images, in folders, .zip and .tar; photos "
-     "in other formats, such as HEIC, are counted and left out (docs/formats.md)."},
+     "Kiln reads JPEG, PNG, BMP, PPM, PGM, TIFF and WebP images, and HEIC where the system has "
+     "libheif, in folders, .zip and .tar; others are counted and left out (docs/formats.md)."},
 };
 
 // The words of a text, in small letters and the singular.

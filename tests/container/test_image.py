@@ -71,6 +71,17 @@ class InsideTest(ImageTest):
         self.assertEqual(self.shell("ls -A /etc/kiln").split(), ["hosts_key", "hosts_key.pub"])
         self.assertEqual(self.shell("stat -c %a /etc/kiln/hosts_key").strip(), "600")
 
+    def test_heic_only_where_it_was_asked_for(self):
+        (self.folder / "photo.heic").write_bytes((ROOT / "tests/fuzz/seeds/heic/photo.heic").read_bytes())
+        self.assertEqual(self.run_image("inspect", "/out/photo.heic").returncode, 1)
+        self.assertEqual(self.shell("find / -xdev -name 'libheif*' -o -xdev -name 'libde265*' -o -xdev -name 'libx265*'"), "")
+        self.image = self.engine.build("cpu", built(self.engine), tag="with-heic", HEIC="1")
+        shown = self.run_image("inspect", "/out/photo.heic")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("HEIC image", shown.stdout)
+        bill = json.loads(self.shell("cat /opt/kiln/bill-of-materials.cdx.json"))
+        self.assertIn("libheif1", {component["name"] for component in bill["components"]})
+
     def test_what_is_opened_by_name(self):
         known = self.shell("ldconfig -p")
         for library in ("libibverbs.so.1", "libmlx5.so.1", "librdmacm.so.1"):

@@ -3,6 +3,7 @@
     flow.py FOLDER      makes anew what all of them read: demo data, an untrained ResNet-18 and a trained one
 """
 import atexit
+import contextlib
 import csv
 import functools
 import json
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 import zlib
 
 KILN = os.environ.get("KILN", str(pathlib.Path(__file__).parents[2] / "build/release/kiln"))
@@ -88,6 +90,15 @@ def png(rows, orientation=None):
     header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
     data = zlib.compress(b"".join(b"\0" + b"".join(map(bytes, row)) for row in rows))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + exif + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+@contextlib.contextmanager
+def another_libheif(data=b""):
+    """kiln finds this file instead of the system's libheif."""
+    with tempfile.TemporaryDirectory(prefix="kiln-flow-") as folder:
+        (pathlib.Path(folder) / "libheif.so.1").write_bytes(data)
+        with unittest.mock.patch.dict(os.environ, LD_LIBRARY_PATH=f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"):
+            yield
 
 
 def noise(draw, height=32, width=32):

@@ -4,7 +4,7 @@ import os
 import shutil
 import tarfile
 
-from flow import FlowTest, files_below, kiln, main
+from flow import FlowTest, another_libheif, files_below, kiln, main
 
 
 class Listings(FlowTest):
@@ -12,6 +12,10 @@ class Listings(FlowTest):
     HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(40)
     SECRET = b"root:x:0:0:secret words of mine\n"
     MARK = b"\xef\xbb\xbf"
+
+    def setUp(self):
+        super().setUp()
+        self.enterContext(another_libheif())  # or else a HEIC is read
 
     def done(self, *arguments):
         """What a command said that succeeded."""

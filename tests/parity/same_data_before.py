@@ -87,7 +87,7 @@ class Sets:
                                     ("@eaDir/b.jpg", image[1]),
                                     ("cat/._00.jpg", b"\0\5\x16\7"), ("__MACOSX/cat/00.jpg", image[2]), ("Thumbs.db", b"x")])
         self.add("folders_other_files", [*self.classes, ("cat/readme.txt", b"hello"), ("dog/a.gif", b"GIF89a"),
-                                         ("owl/a.heic", b"")])
+                                         ("owl/a.avif", b"")])
         self.add("folders_nested", [(f"{label}/{i % 2}/{name}", data) for i, (label, (name, data)) in
                                     enumerate(zip(self.labels, self.flat))])
         self.add("folders_numbers", [(f"{number}/{name}", data) for number, (name, data) in zip((10, 2, 1) * 4, self.flat)])

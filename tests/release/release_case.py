@@ -35,8 +35,16 @@ ls logs-2/report.html logs-2/epochs.csv
 """
 
 
+# Of HEIC: its decoder implements patents, its encoder is under the GPL. A system has them or has not.
+NOT_BROUGHT = ("libheif", "libde265", "libx265")
+
+
 class ReleaseTest(unittest.TestCase):
     engine = None
+
+    def assert_brings_no_heic(self, *listed):
+        """Files and packages, as texts."""
+        self.assertEqual([name for name in NOT_BROUGHT for text in listed if name in text], [])
 
     def run_bare(self, base, script, *options, user="0", place="/out"):
         """`script` of a shell on a bare system; OUT is /release, LibTorch /torch, and `place` all that may be written."""

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """The archive on bare systems: unpacked anywhere, it trains with one and two ranks, scores and writes its report."""
-from release_case import FIRST_MINUTE, USERS, ReleaseTest, made, main, require_night, start_engine
+import pathlib
+import tempfile
+
+from release_case import FIRST_MINUTE, OUT, ROOT, USERS, ReleaseTest, made, main, require_night, start_engine
 
 UNPACK = "tar xzf /release/kiln-*.tar.gz; PATH=$(echo $PWD/kiln-*/bin):$PATH\n"
 
@@ -24,6 +27,17 @@ class ArchiveTest(ReleaseTest):
                      "share/fish/vendor_completions.d/kiln.fish", "share/kiln/train.schema.json", "bill-of-materials.cdx.json",
                      "LICENSE"):
             self.assertIn(f"./{file}\n", listed)
+        self.assert_brings_no_heic(listed, next(OUT.glob("*-cpu.cdx.json")).read_text())
+
+    def test_heic_with_the_systems_libheif(self):
+        """Which needs a newer C++ runtime than that of the archive where the system is newer."""
+        photo = (ROOT / "tests/fuzz/seeds/heic/photo.heic").read_bytes()
+        for suite, packages in (("bookworm", ["libheif1"]), ("trixie", ["libheif1", "libheif-plugin-libde265"])):
+            with self.subTest(suite=suite), tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / "photo.heic").write_bytes(photo)
+                done = self.run_bare(self.engine.base(suite, *packages), UNPACK + "kiln inspect /photos/photo.heic",
+                                     "--volume", f"{folder}:/photos:ro")
+                self.assertRegex(self.assert_done(done), r"HEIC image[^$]*\b64\b")
 
 
 if __name__ == "__main__":

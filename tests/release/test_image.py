@@ -23,7 +23,11 @@ class ImageTest(ReleaseTest):
         versions = self.engine.podman("run", "--rm", "--network", "none", *LIMITS, image, "--version")
         self.assertEqual(versions.returncode, 0, versions.stderr)
         bill = json.loads(next(OUT.glob("kiln-*-image.cdx.json")).read_text())
-        self.assertIn("libc6", {component["name"] for component in bill["components"]})
+        packages = {component["name"] for component in bill["components"]}
+        self.assertIn("libc6", packages)
+        files = self.engine.podman("run", "--rm", "--network", "none", "--entrypoint", "find", *LIMITS, image, "/", "-xdev")
+        self.assertIn("/opt/kiln/bin/kiln", files.stdout)
+        self.assert_brings_no_heic(files.stdout, *packages)
         sums = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=OUT)
         self.assertEqual(sums.returncode, 0)
 

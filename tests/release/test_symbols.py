@@ -8,7 +8,7 @@ import tempfile
 import unittest
 import zipfile
 
-from release_case import ROOT, made, main, require_night
+from release_case import NOT_BROUGHT, ROOT, made, main, require_night
 
 sys.path.insert(0, str(ROOT / "environment"))
 import symbols
@@ -67,6 +67,8 @@ assert len(set(random.raw)) > 16
         names = [pathlib.PurePath(name).name for name in zipfile.ZipFile(self.wheel).namelist()]
         foreign = [name for name in names if name.startswith(("libtorch", "libc10", "libcu", "libnccl", "libarrow"))]
         self.assertEqual([name for name in foreign if name != "libcurl.so.4"], [])
+        bill = self.wheel.with_suffix(".cdx.json").read_text()
+        self.assertEqual([name for name in NOT_BROUGHT if name in " ".join(names) or name in bill], [])
 
 
 if __name__ == "__main__":

@@ -58,6 +58,13 @@ class BinaryTest(unittest.TestCase):
         shown = re.findall(r"(?:FUNC|OBJECT) +(?:GLOBAL|WEAK) +DEFAULT +\d+ (\w+)", readelf("--dyn-syms", LIBRARY))
         self.assertEqual(sorted(shown), ["kiln_main", "kiln_version"])
 
+    def test_heic_is_left_to_the_system(self):
+        """bundle.sh takes what ldd names; libheif is opened where a system has it."""
+        parts = [KILN, *map(str, pathlib.Path(KILN).parent.glob("libkiln*.so"))]
+        linked = subprocess.run(["ldd", *parts], capture_output=True, text=True, check=True).stdout
+        self.assertIn("libjpeg", linked)
+        self.assertEqual([line for line in linked.splitlines() if re.search(r"libheif|libde265|libx265", line)], [])
+
     def test_nothing_is_called_that_older_systems_lack(self):
         """Whose glibc is older than the one that it was built with."""
         built = [pathlib.Path(KILN), *pathlib.Path(KILN).parent.glob("libkiln*.so")]

@@ -181,6 +181,17 @@ void open_torch(const fs::path& bin, const fs::path& packages) {
   open_part(fs::canonical(*folder / kTorchLibrary), kAsIfLinked, kTorchAgain);
 }
 
+// The C++ runtime that the library uses: that which came with it, as that of the system may be too
+// old, or that of the system if it is newer, as what is opened of the system (libheif) may need it.
+fs::path newest_runtime(const fs::path& brought) {
+  for (const fs::path folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"}) {
+    std::error_code none;
+    const fs::path found = fs::canonical(folder / brought.filename(), none);
+    if (found.filename() > KILN_RUNTIME) return found;  // such as libstdc++.so.6.0.33
+  }
+  return brought;
+}
+
 void require_place_and_memory() {
   // MKL ends the process in a folder that was removed, with a message that blames a library.
   char folder[PATH_MAX];
@@ -251,11 +262,9 @@ Main* open_library() {
     file = *packages / kPackage / kLibrary;
   }
   const std::string& remedy = packages ? kKilnAgain : kUnpackAgain;
-  // The C++ runtime that the library uses: of a wheel its own, as that of the system may be too
-  // old.
   const std::string name = "libstdc++.so.6";
-  void* runtime =
-      open_part(packages ? *packages / kPackage / name : fs::path(name), kAsIfLinked, remedy);
+  void* runtime = open_part(newest_runtime(packages ? *packages / kPackage / name : fs::path(name)),
+                            kAsIfLinked, remedy);
   // What throws while libraries initialize themselves is beyond a catch, and only memory is so
   // little: a terminate handler says so.
   using SetHandler = std::terminate_handler(std::terminate_handler);

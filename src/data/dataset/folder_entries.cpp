@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "data/image/codec.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -146,7 +147,8 @@ bool has_image_extension(std::string_view file_name) {
   if (dot == std::string_view::npos || dot == 0) return false;
   const std::string_view extension = file_name.substr(dot);
   return std::ranges::any_of(image_extensions(), [&](std::string_view known) {
-    return equal_in_any_case(known, extension);
+    return equal_in_any_case(known, extension) &&
+           (!known.starts_with(".h") || codec::heic_fault().empty());  // .heic, .heif, .hif
   });
 }
 

@@ -89,7 +89,7 @@ bool has_extension(std::string_view file_name, std::string_view extension);
 
 // Files are recognized by name, in any case, since opening each one would take too long.
 
-// One of image_extensions().
+// One of image_extensions() that this machine can decode.
 bool has_image_extension(std::string_view file_name);
 
 // .zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.zst .tzst
@@ -178,7 +178,7 @@ class LeftOut {
   FewNames of(Reason why) const;
 
   // A clause for each of the reasons from `first` to `last`: "broken or circular links, skipped: 2
-  // ('a', 'b')", "HEIC photos, which Kiln does not read (convert with `heif-convert`): 3 ('a.HEIC',
+  // ('a', 'b')", "AVIF images, which Kiln does not read (convert with `avifdec`): 3 ('a.avif',
   // …)".
   std::vector<std::string> notes(Reason first = Reason::kLoop, Reason last = Reason::kOther) const;
   // Why there are no images: "no images", or the notes of photos and videos that are there instead.

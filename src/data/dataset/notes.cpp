@@ -104,10 +104,8 @@ std::vector<std::string> LeftOut::notes(Reason first, Reason last) const {
   for (const auto& [group, names] : groups_) {
     const auto& [why, kind] = group;
     if (why < first || why > last) continue;
-    const std::string text = kind == nullptr
-                                 ? kTexts[static_cast<std::size_t>(why)]
-                                 : std::string(kind->many) + ", which Kiln does not read (" +
-                                       std::string(kind->advice) + ")";
+    const std::string text =
+        kind == nullptr ? kTexts[static_cast<std::size_t>(why)] : unread_clause(kind->many, *kind);
     notes.push_back(text + ": " + grouped(static_cast<long long>(names.count())) + " (" +
                     names.quoted() + ")");
   }

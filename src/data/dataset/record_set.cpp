@@ -279,8 +279,9 @@ void label_damaged(Dataset& set) {
 }  // namespace
 
 std::string extension_of(std::string_view kind) {
-  static constexpr std::array<std::pair<std::string_view, const char*>, 5> kExtensions = {
-      {{"PNG", ".png"}, {"BMP", ".bmp"}, {"PNM", ".ppm"}, {"TIFF", ".tif"}, {"WebP", ".webp"}}};
+  static constexpr std::pair<std::string_view, const char*> kExtensions[] = {
+      {"PNG", ".png"},  {"BMP", ".bmp"},   {"PNM", ".ppm"},
+      {"TIFF", ".tif"}, {"WebP", ".webp"}, {"HEIC", ".heic"}};
   for (const auto& [known, extension] : kExtensions)
     if (kind == known) return extension;
   return ".jpg";

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "data/image/image.h"
@@ -48,6 +49,7 @@ void decode_bmp(std::string_view bytes, ImagePart& part);
 void decode_pnm(std::string_view bytes, ImagePart& part);
 void decode_tiff(std::string_view bytes, ImagePart& part);
 void decode_webp(std::string_view bytes, ImagePart& part);
+void decode_heic(std::string_view bytes, ImagePart& part);
 
 // Visits the segments of a JPEG until `visit` returns false: the marker, and where it begins; its
 // length and contents follow, of which only the length is certain to be within `bytes`.
@@ -60,6 +62,11 @@ ImageSize read_bmp_size(std::string_view bytes);
 ImageSize read_pnm_size(std::string_view bytes);
 ImageSize read_tiff_size(std::string_view bytes);
 ImageSize read_webp_size(std::string_view bytes);
+// As its own properties turn and crop it; also where it cannot be decoded.
+ImageSize read_heic_size(std::string_view bytes);
+
+// Why HEIC cannot be decoded on this machine, or empty. The first call opens the system's libheif.
+const std::string& heic_fault();
 
 // An entry of a TIFF directory.
 struct TiffEntry {

@@ -49,6 +49,10 @@ bool is_webp(std::string_view bytes) {
   return bytes.size() >= 12 && bytes.starts_with("RIFF"sv) && bytes.substr(8, 4) == "WEBP"sv;
 }
 
+bool is_readable_heic(std::string_view bytes) {
+  return is_heic(bytes) && codec::heic_fault().empty();
+}
+
 // Adapts a codec that decodes only whole images. Only JPEG can decode a part.
 template <void (*kDecode)(std::string_view, ImagePart&)>
 void decode_whole(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
@@ -144,7 +148,7 @@ class Orientation {
 
 struct Format {
   std::string_view name;
-  std::array<std::string_view, 2> extensions;  // of its files; unused entries are empty
+  std::array<std::string_view, 4> extensions;  // of its files; unused entries are empty
   bool (*matches)(std::string_view bytes);     // by the file's first bytes
   void (*decode)(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
   ImageSize (*read_size)(std::string_view bytes);
@@ -159,6 +163,11 @@ constexpr Format kFormats[] = {
     {"PNM", {".ppm", ".pgm"}, is_pnm, decode_whole<codec::decode_pnm>, codec::read_pnm_size},
     {"TIFF", {".tif", ".tiff"}, is_tiff, decode_whole<codec::decode_tiff>, codec::read_tiff_size},
     {"WebP", {".webp"}, is_webp, decode_whole<codec::decode_webp>, codec::read_webp_size},
+    {"HEIC",
+     {".heic", ".heif", ".hif", ".heics"},
+     is_readable_heic,
+     decode_whole<codec::decode_heic>,
+     codec::read_heic_size},
 };
 
 const Format* find_format(std::string_view bytes) {

@@ -35,10 +35,10 @@ struct PixelView {
   Region region;
 };
 
-// Decoding of image files to RGB pixels, with the results of Pillow's convert("RGB"). The format is
-// detected from the contents: JPEG (baseline, progressive, gray, CMYK, YCCK), PNG, BMP, PPM/PGM,
-// TIFF, WebP. 16-bit samples keep their high byte. With Exif::kApply, images and sizes are those
-// after Pillow's ImageOps.exif_transpose(). All functions are pure and thread-safe.
+// Decoding of files to RGB pixels as by Pillow's convert("RGB"). The contents tell the format: JPEG
+// (baseline, progressive, gray, CMYK, YCCK), PNG, BMP, PPM/PGM, TIFF, WebP; HEIC as by libheif, if
+// the system has it. 16-bit samples keep their high byte. With Exif::kApply images are as after
+// Pillow's ImageOps.exif_transpose(); a HEIC always is. All functions are pure and thread-safe.
 
 // Larger images are rejected before anything is allocated.
 constexpr long long kMaxImagePixels = 178'956'970;  // Pillow's decompression-bomb error limit

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/text.h"
+#include "data/image/codec.h"
 
 namespace kiln {
 namespace {
@@ -51,7 +52,11 @@ struct Row {
 
 // The first row that matches is used.
 constexpr Row kRows[] = {
-    {{"a HEIC photo", "HEIC photos", "convert with `heif-convert`, or set the camera to JPEG"},
+    {{"a HEIC photo", "HEIC photos",
+      "install libheif, with apt: `libheif1`, since Debian 13 and Ubuntu 24.04 also "
+      "`libheif-plugin-libde265`, with dnf: `libheif` and RPM Fusion's `libheif-freeworld`; or "
+      "convert a folder: `for f in *.[Hh][Ee][Ii][CcFf]; do heif-convert \"$f\" \"${f%.*}.jpg\"; "
+      "done`; or set the camera to JPEG"},
      " heic heif hif heics ",
      {},
      nullptr,
@@ -133,11 +138,19 @@ const UnreadKind* unread_kind_of_bytes(std::string_view bytes) {
   return row == std::end(kRows) ? nullptr : &row->kind;
 }
 
+bool is_heic(std::string_view bytes) {
+  return kRows[0].matches(bytes.substr(0, kEnough));
+}
+
+std::string unread_clause(std::string_view noun, const UnreadKind& kind) {
+  const bool is_explained = &kind == &kRows[0].kind && !codec::heic_fault().empty();
+  return std::string(noun) + ", which Kiln does not read (" +
+         (is_explained ? codec::heic_fault() + ": " : "") + std::string(kind.advice) + ")";
+}
+
 std::string fault_of_unread(std::string_view bytes) {
   if (bytes.empty()) return "not an image: the file is empty";
-  if (const UnreadKind* kind = unread_kind_of_bytes(bytes))
-    return std::string(kind->one) + ", which Kiln does not read (" + std::string(kind->advice) +
-           ")";
+  if (const UnreadKind* kind = unread_kind_of_bytes(bytes)) return unread_clause(kind->one, *kind);
   const std::string_view other = other_kind(bytes.substr(0, kEnough));
   return other.empty() ? "not an image of a known format"
                        : "not an image: it is " + std::string(other);

@@ -122,7 +122,8 @@ std::string note_of_lost_contrast(const Dataset& set) {
     try {
       const std::size_t i = place * set.samples.size() / count;
       read_first_bytes(set, i, 16, bytes);
-      if (image_kind(bytes) == "JPEG") return {};          // has 8 bits, and no transparency
+      // These have 8 bits, and no transparency.
+      if (image_kind(bytes) == "JPEG" || image_kind(bytes) == "HEIC") return {};
       are_dark = are_dark && image_kind(bytes) != "WebP";  // has 8 bits
       read_image_bytes(set, i, bytes);
       const std::vector<std::uint8_t> pixels = decode_image(bytes, set.exif).image.pixels;

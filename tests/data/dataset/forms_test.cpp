@@ -172,14 +172,14 @@ TEST_F(Forms, OneNameHasOneTarget) {
 
 TEST_F(Forms, WhatLiesBesideShardsIsNamed) {
   const std::string tar = tar_of_members({{"cat/0.png", "0"}});
-  for (const char* name : {"c.tar.xz", "d.tar.part", "x.heic", "c.tfrecord.zst", "classes.txt"})
+  for (const char* name : {"c.tar.xz", "d.tar.part", "x.avif", "c.tfrecord.zst", "classes.txt"})
     scratch_.put(std::string("shards/") + name);
   scratch_.put("shards/a.tar", tar);
   ASSERT_EQ(::mkfifo((scratch_ / "shards/e.tar").c_str(), 0600), 0);
   fs::create_symlink("/gone", scratch_ / "shards/lost");
   const std::string notes = read("shards").notes;
   expect_all(notes,
-             {"'c.tar.xz'", "'c.tfrecord.zst'", "'d.tar.part'", "'x.heic'", "'e.tar'", "'lost'"});
+             {"'c.tar.xz'", "'c.tfrecord.zst'", "'d.tar.part'", "'x.avif'", "'e.tar'", "'lost'"});
   EXPECT_EQ(notes.find("classes.txt"), notes.npos);
   fs::create_symlink("/gone", scratch_ / "shards/b.tar");
   expect_all(fault("shards"), {"'b.tar'", "broken"});

@@ -2,7 +2,9 @@
 // limit.
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "base/mutate.h"
+#include "data/image/codec.h"
 #include "data/image/image.h"
 #include "data/make_image.h"
 
@@ -58,6 +60,13 @@ TEST(DecodeMutation, Tiff) {
 
 TEST(DecodeMutation, WebP) {
   expect_no_crash(test::encode_webp_lossless(test::gradient(12, 20)));
+}
+
+TEST(DecodeMutation, Heic) {
+  if (!codec::heic_fault().empty()) GTEST_SKIP() << codec::heic_fault();
+  for (const char* name : {"photo", "turned", "grid"})
+    expect_no_crash(
+        read_file(std::string(KILN_SOURCE_DIR "/tests/fuzz/seeds/heic/") + name + ".heic"));
 }
 
 }  // namespace
