@@ -34,7 +34,7 @@ arrow=$(sed -n 's/^KILN_ARROW_ROOT:PATH=//p' "$build/CMakeCache.txt")
 programs=("$build/kiln")
 [ "$variant" != without-libtorch ] || programs+=("${@:3}")
 modules=("$build/libkiln.so")
-[ "$variant" = without-libtorch ] || modules+=("$build"/libkiln_{parquet,pictures}.so)
+[ "$variant" = without-libtorch ] || modules+=("$build"/libkiln_{arrow,pictures}.so)
 [ "$variant" = cpu ] || modules+=("$build/libkiln_cuda.so")
 
 # What CUDA's libraries and LibTorch open by a name that no linker sees.
@@ -77,7 +77,7 @@ is_left_out() {
     libGLdispatch.* | libX11.* | libxcb.* | libXau.* | libXdmcp.* | libbsd.* | libmd.*) return 0 ;;
     libcurl.*) return 1 ;;
     libtorch* | libc10* | libcu* | libnv* | libnccl* | libgomp-*) [ "$variant" = without-libtorch ] || [ "$variant" = wheel ] ;;
-    libgomp.* | libarrow.* | libparquet.*) [ "$variant" = wheel ] ;;
+    libgomp.* | libarrow.* | libarrow_s3.* | libparquet.*) [ "$variant" = wheel ] ;;
     *) return 1 ;;
   esac
 }
@@ -101,7 +101,7 @@ for module in "${modules[@]}"; do
   # In the folder for Python packages that has the wheel's folder, too.
   if [ "$variant" = wheel ]; then
     case $module in
-      */libkiln_parquet.so) beside='$ORIGIN/../pyarrow' ;;
+      */libkiln_arrow.so) beside='$ORIGIN/../pyarrow' ;;
       */libkiln_cuda.so) beside='$ORIGIN/../torch/lib:$ORIGIN/../nvidia/cu13/lib:$ORIGIN/../nvidia/nccl/lib' ;;
     esac
   fi

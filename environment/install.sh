@@ -97,6 +97,11 @@ install_mlflow() {
   unpack wheels-mlflow.txt "$deps/mlflow"
 }
 
+install_buckets() {
+  rm -rf "$deps/buckets"
+  unpack wheels-buckets.txt "$deps/buckets"
+}
+
 install_notebook() {
   rm -rf "$deps/notebook"
   unpack wheels-notebook.txt "$deps/notebook"
@@ -135,6 +140,7 @@ if [ "${1:-}" != --no-tests ]; then
     echo "The platforms' clients: could not be installed ($log), so tests/platforms will be skipped"
   step "Clients of servers" "$deps/serving.stamp" wheels-serving.txt -- install_serving
   step "MLflow for its test" "$deps/mlflow.stamp" wheels-mlflow.txt -- install_mlflow
+  step "Servers of buckets for their test" "$deps/buckets.stamp" wheels-buckets.txt -- install_buckets
   step "A kernel of Jupyter for its test" "$deps/notebook.stamp" wheels-notebook.txt -- install_notebook
   step "ONNX Runtime for its test" "$deps/onnx.stamp" wheels-onnx.txt -- install_onnx
 fi

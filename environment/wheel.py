@@ -41,7 +41,7 @@ Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
 Description-Content-Type: text/markdown
 
 `kiln train photos` trains an image classifier on the CPU or on GPUs; `kiln score photo.jpg` uses it. The program is C++ and
-uses the libraries of the `torch` package; `{DISTRIBUTION}[parquet]` also writes Parquet files. From Python:
+uses the libraries of the `torch` package; `{DISTRIBUTION}[parquet]` reads buckets and Parquet files, too. From Python:
 
     import kiln_trainer as kiln
 

@@ -1,8 +1,11 @@
 #include "base/url.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <filesystem>
 
+#include "base/files.h"
 #include "base/text.h"
 
 namespace kiln {
@@ -64,6 +67,16 @@ std::size_t end_of_url(std::string_view text, std::size_t begin, std::size_t hos
   return host + text.substr(host, end - host).find_last_not_of(".,;:!?'\"`)]}>") + 1;
 }
 
+// The clouds whose buckets are read, and how their tools upload a folder.
+struct Cloud {
+  std::string_view name, upload;
+};
+constexpr std::array<Cloud, 3> kClouds = {
+    {{"s3", "aws s3 cp --recursive FOLDER "},
+     {"gs", "gcloud storage cp --recursive FOLDER "},
+     {"abfss",
+      "azcopy copy --recursive FOLDER https://ACCOUNT.blob.core.windows.net/CONTAINER/PATH"}}};
+
 }  // namespace
 
 bool is_url(std::string_view text) {
@@ -98,6 +111,35 @@ std::string fault_of_url(std::string_view url) {
   return "";
 }
 
+bool is_bucket(std::string_view text) {
+  return is_url(text) && find_row(kClouds, parts_of(text).scheme) != nullptr;
+}
+
+bool is_plain_path(std::string_view name) {
+  const std::filesystem::path parts(name);
+  return fault_of_relative_path(name).empty() && parts.lexically_normal() == name &&
+         std::ranges::all_of(parts, [](const auto& part) { return part.native().size() <= 255; });
+}
+
+std::string fault_of_bucket(std::string_view url) {
+  const Parts parts = parts_of(url);
+  const bool is_azure = parts.scheme == "abfss";
+  const std::size_t user_end = parts.authority.find('@');
+  const std::string_view path = trimmed(parts.path, "/");
+  if (parts.authority.empty() || is_azure == (user_end == url.npos) ||
+      (is_azure && parts.authority.find(':') < user_end) || url.find_first_of("?#") != url.npos ||
+      (!path.empty() && !is_plain_path(path)))
+    return "give s3://BUCKET/PATH, gs://BUCKET/PATH or "
+           "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH, without a password or a query: "
+           "credentials are found as the cloud's own tools find them";
+  return "";
+}
+
+std::string upload_line(std::string_view url) {
+  const std::string line(find_row(kClouds, parts_of(url).scheme)->upload);
+  return line.ends_with(' ') ? line + shell_word(without_secrets(url)) : line;
+}
+
 std::string without_secrets(std::string_view text) {
   std::string shown;
   std::size_t done = 0, end = 0;  // of what is in `shown`, and of the URL
@@ -123,7 +165,8 @@ std::string without_secrets(std::string_view text) {
       const std::size_t user_size = authority.rfind('@') + 1;
       if (is_encoded || is_odd_host(authority.substr(user_size)))
         leave_out(host, end, "…");
-      else if (user_size > 0)
+      else if (user_size > 0 &&
+               (text.substr(begin, at - begin) != "abfss" || authority.find(':') < user_size))
         leave_out(host, host + user_size, "");
     }
   }

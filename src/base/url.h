@@ -18,6 +18,21 @@ bool is_plain_http(std::string_view url);
 // user or password, since those would appear in every log.
 std::string fault_of_url(std::string_view url);
 
+// Whether the text is a URL in a bucket, of which a copy is used: s3://, gs:// or abfss://.
+bool is_bucket(std::string_view text);
+
+// Why the URL of a bucket is not read, as a clause; empty if it may be. It must have no password
+// and no query, which would appear in every log, and name what a file can be named.
+std::string fault_of_bucket(std::string_view url);
+
+// Whether the name of an object is the relative path of a file: no part of it is empty, '.', '..'
+// or longer than a file's name can be.
+bool is_plain_path(std::string_view name);
+
+// The line of the cloud's own tool that uploads a folder to the URL of a bucket, without what may
+// be secret.
+std::string upload_line(std::string_view url);
+
 // `text` with every URL in it without user, password, query and fragment, which may be secret:
 // "https://host/data.csv?…". Also of URLs in quotes or brackets, and with :// as %3A%2F%2F; where a
 // URL cannot be taken apart, "https://…". Idempotent.

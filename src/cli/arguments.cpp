@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/url.h"
 #include "cli/paths.h"
 
 namespace kiln {
@@ -18,9 +19,10 @@ namespace po = boost::program_options;
 
 class ArgumentParser {
  public:
-  ArgumentParser(const CommandInfo& command, const std::vector<std::string>& words)
+  ArgumentParser(const CommandInfo& command, const std::vector<std::string>& words,
+                 const BucketFolders& copies)
       : command_(command),
-        given_{.command = command, .words = words},
+        given_{.command = command, .words = words, .copies = copies},
         line_(words.begin() + std::ranges::count(command.name, ' '), words.end()) {
     po::options_description known;
     add_row(known, {.name = "help"});
@@ -184,7 +186,8 @@ class ArgumentParser {
       if (option.required || !option.default_text.empty()) return;
       given_.has_bare_path = true;
       if (given_.values.size() == before) return;
-      if (const std::string& path = given_.values.back().setting.text; !may_be_there(path))
+      if (const std::string& path = given_.values.back().setting.text;
+          !may_be_there(path) && !is_bucket(path))
         fault("'" + excerpt(path) + "' does not exist." + did_you_mean_path(path));
       return;
     }
@@ -212,8 +215,9 @@ class ArgumentParser {
 
 }  // namespace
 
-Given parse_arguments(const CommandInfo& command, const std::vector<std::string>& words) {
-  return ArgumentParser(command, words).run();
+Given parse_arguments(const CommandInfo& command, const std::vector<std::string>& words,
+                      const BucketFolders& copies) {
+  return ArgumentParser(command, words, copies).run();
 }
 
 }  // namespace kiln

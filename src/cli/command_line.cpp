@@ -126,8 +126,9 @@ bool is_asked(const Settings& settings, const std::string& log_path) {
 }
 
 // `words` start with the command's name.
-Invocation parse_command(const CommandInfo& command, const Words& words) {
-  Given given = parse_arguments(command, words);
+Invocation parse_command(const CommandInfo& command, const Words& words,
+                         const BucketFolders& copies) {
+  Given given = parse_arguments(command, words, copies);
   if (given.help) {
     Invocation shown = help(command_help(command, !given.help_word.empty()));
     if (!given.help_word.empty() && given.help_word != "all")
@@ -144,6 +145,8 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
                     command.instead_of_ranks,
                 ErrorCode::kUserError);
   invocation.problems = given.problems();
+  invocation.buckets = given.buckets;
+  if (const GivenValue* path = given.find("cache-path")) invocation.cache_path = path->setting.text;
   if (const auto* launch = std::get_if<LaunchConfig>(&invocation.command))
     invocation.log_path = launch->log_path;
   // One inside the output is not written to, which would make that an invalid ModelDirectory.
@@ -177,9 +180,10 @@ Problems refuse_job(const CommandInfo& command, const Words& job) {
 
 // For `kiln launch` and `kiln tune`: the job after `--` is a command line of `kiln train`, whose
 // faults are reported together with those before it.
-Invocation parse_with_job(const CommandInfo& command, const Words& words) {
+Invocation parse_with_job(const CommandInfo& command, const Words& words,
+                          const BucketFolders& copies) {
   const auto dashes = std::ranges::find(words, "--");
-  Invocation whole = parse_command(command, {words.begin(), dashes});
+  Invocation whole = parse_command(command, {words.begin(), dashes}, copies);
   if (is_help(whole)) return whole;
   Words inner(dashes == words.end() ? dashes : dashes + 1, words.end());
   if (inner.empty() || inner.front() != "train") {
@@ -189,7 +193,7 @@ Invocation parse_with_job(const CommandInfo& command, const Words& words) {
   auto* launch = std::get_if<LaunchConfig>(&whole.command);
   if (launch != nullptr && is_asked(launch->settings, launch->log_path))
     inner.insert(std::ranges::find(inner, "--"), {"--log-path", launch->log_path});
-  Invocation job = parse_command(*find_command("train"), inner);
+  Invocation job = parse_command(*find_command("train"), inner, copies);
   if (is_help(job)) return whole.problems.empty() ? job : whole;
   auto& train = std::get<TrainConfig>(job.command);
   Problems together;
@@ -197,6 +201,8 @@ Invocation parse_with_job(const CommandInfo& command, const Words& words) {
     auto& tune = std::get<TuneConfig>(whole.command);
     together = overlaps_with_job("output-path", tune.output_path, train);
     tune.train = std::move(train);
+    whole.buckets = job.buckets;  // those of launch are its ranks'
+    whole.cache_path = job.cache_path;
   } else {
     if (train.ranks.launch)
       together.add(
@@ -215,7 +221,8 @@ Invocation parse_with_job(const CommandInfo& command, const Words& words) {
 
 }  // namespace
 
-Invocation parse_command_line(const std::vector<std::string>& arguments) {
+Invocation parse_command_line(const std::vector<std::string>& arguments,
+                              const BucketFolders& copies) {
   if (arguments.empty()) return help(general_help(), /*asked_for=*/false);
   const std::string& first = arguments.front();
   if (asks_for_version(first) || (first == "help" && asks_for_version(arguments.back())))
@@ -231,7 +238,10 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
   const CommandInfo* command = find_command(name);
   if (command == nullptr) return refuse_command(name, arguments);
   const bool has_job = command->name == "launch" || command->name == "tune";
-  return has_job ? parse_with_job(*command, arguments) : parse_command(*command, arguments);
+  Invocation invocation = has_job ? parse_with_job(*command, arguments, copies)
+                                  : parse_command(*command, arguments, copies);
+  invocation.arguments = arguments;
+  return invocation;
 }
 
 }  // namespace kiln

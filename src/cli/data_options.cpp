@@ -43,7 +43,7 @@ Rows<RecordOptions> record_rows() {
     return roots;
   };
   return {
-      opt(&RecordOptions::classes_file, "classes", path("FILE"), kPaths,
+      opt(&RecordOptions::classes_file, "classes", input_path("FILE"), kPaths,
           "File of class names, one per line, in the order of their indices in record files and "
           "shards. Named classes, such as folders, must be listed and get their indices from it. "
           "Default: classes.txt next to the files, or the names in them, or the numbers."),
@@ -275,7 +275,7 @@ CommandInfo convert_command() {
       "convert",
       "Convert an image folder, class folders, a COCO folder or an archive to an ImageDirectory.",
       "INPUT-PATH OUTPUT-PATH",
-      {opt(&ConvertConfig::input_path, "data-path", path("DIR"),
+      {opt(&ConvertConfig::input_path, "data-path", input_path("DIR"),
            {kPaths, kPositional, kRequired, kDataIn},
            "Images, class folders, a COCO folder, an archive or record files; the flag name may be "
            "omitted.")
@@ -296,7 +296,7 @@ CommandInfo split_command() {
       "Split labeled images into a training and a test ImageDirectory, or into train, valid and "
       "test.",
       "PHOTOS [options]",
-      {opt(&SplitImagesConfig::src_path, "data-path", path("DIR"),
+      {opt(&SplitImagesConfig::src_path, "data-path", input_path("DIR"),
            {kPaths, kDataIn, kPositional, kRequired}, "Images, in any format that train reads.")
            .with(&Option::port_name, "src-path"),
        opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), {kPaths, kDataOut},
@@ -343,7 +343,7 @@ CommandInfo pack_command() {
       "Pack labeled images into shards (tar, TFRecord, RecordIO) that train reads without "
       "unpacking.",
       "INPUT-PATH OUTPUT-PATH [options]",
-      {opt(&PackConfig::input_path, "data-path", path("DIR"),
+      {opt(&PackConfig::input_path, "data-path", input_path("DIR"),
            {kPaths, kPositional, kRequired, kDataIn},
            "Labeled images, in any format that train reads; the flag name may be omitted.")
            .with(&Option::port_name, "input-path"),
@@ -431,10 +431,10 @@ CommandInfo transform_apply_command() {
       {opt(&TransformApplyConfig::for_inference, "mode",
            {{"For training", false}, {"For inference", true}}, {kOperations, kParameter, kRequired},
            "For inference: without the operations whose names begin with Random."),
-       opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"),
+       opt(&TransformApplyConfig::transform_path, "input-image-transform-path", input_path("DIR"),
            {kPaths, kDataIn, kRequired},
            "TransformationDirectory, as written by `kiln transform init`."),
-       opt(&TransformApplyConfig::image_path, "data-path", path("DIR"),
+       opt(&TransformApplyConfig::image_path, "data-path", input_path("DIR"),
            {kPaths, kDataIn, kPositional, kRequired},
            "Images, in any format that convert reads; labels are kept.")
            .with(&Option::port_name, "input-image-dir-path"),

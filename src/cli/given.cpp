@@ -22,8 +22,22 @@ void Given::add(const GivenValue& value) try {
     return;
   }
   values.push_back(value);
-  if (value.setting.option->kind == ValueKind::kPath)
-    values.back().setting.text = local_path(value.setting.text, value.name() == options::kWeights);
+  if (value.setting.option->kind != ValueKind::kPath) return;
+  std::string& path = values.back().setting.text;
+  if (const auto copy = copies.find(path); copy != copies.end() && value.setting.option->is_read) {
+    path = copy->second;
+  } else if (is_bucket(path)) {
+    const std::string fault = value.setting.option->is_read
+                                  ? fault_of_bucket(path)
+                                  : "outputs stay on this machine: give a folder here, and upload "
+                                    "it with `" +
+                                        upload_line(path) + "`";
+    if (!fault.empty())
+      throw std::invalid_argument("'" + without_secrets(path) + "' cannot be used: " + fault);
+    buckets.push_back(path);
+  } else {
+    path = local_path(path, value.name() == options::kWeights);
+  }
 } catch (const std::invalid_argument& why) {
   values.pop_back();
   fault(value.position, value.where() + " " + why.what() + ".");
@@ -107,6 +121,9 @@ Settings Given::settings() const {
   Settings settings(command);
   for (auto value = values.rbegin(); value != values.rend(); ++value) {  // the first of several
     Setting shown = value->setting;
+    for (const auto& [url, path] : copies)  // also of a folder in it
+      if (shown.option->is_read && (shown.text + "/").starts_with(path + "/"))
+        shown.text.replace(0, path.size(), url);
     shown.text = without_secrets(shown.text);
     const Option& option = *shown.option;  // one that is treated as given in any case says no more
     if (option.is_implied && shown.text == option.default_text) shown.origin = Origin::kDefault;

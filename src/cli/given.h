@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "cli/paths.h"
 #include "cli/run_config.h"
 #include "cli/settings.h"
 
@@ -34,11 +35,14 @@ struct Given {
   std::vector<GivenValue> values = {};        // each option at most once, except repeatable ones
   std::vector<const Option*> mentioned = {};  // even if with an invalid value
   std::vector<std::pair<int, Error>> faults = {};  // with their positions
+  BucketFolders copies = {};                       // of the buckets that are given
+  std::vector<std::string> buckets = {};           // without one
   bool has_bare_path = false;                      // of an optional path, whose name was omitted
   bool help = false;                               // --help
   std::string help_word = {};                      // the word after it
 
-  // Adds a value, with a path as local_path() reads it, or the fault of that.
+  // Adds a value, with a path as local_path() reads it or that of a bucket's copy, or the fault of
+  // that.
   void add(const GivenValue& value);
   const GivenValue* find(std::string_view name) const;  // nullptr if not given
   GivenValue* find(std::string_view name);
@@ -86,7 +90,7 @@ struct Given {
   void keep_apart(const char* output, const std::vector<const char*>& inputs);
   void report_missing();  // required options
 
-  // URLs are without parts that may be secret.
+  // URLs are without parts that may be secret; those of buckets stand for their copies.
   Settings settings() const;
   // In reporting order: errors with exit code 2 first, then the others, each by position.
   Problems problems() const;

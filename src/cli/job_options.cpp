@@ -89,7 +89,7 @@ CommandInfo inspect_command() {
        opt(&Config::json, "json", flag(), kReporting, "Print a JSON object instead of a table."),
        opt(&Config::check, "check", flag(), kReporting,
            "Decode every image and list the undecodable ones; exit code 1 if there are any."),
-       opt(&Config::valid_data_path, "valid-data-path", path("DIR"), kPaths,
+       opt(&Config::valid_data_path, "valid-data-path", input_path("DIR"), kPaths,
            "Validation images, in the same formats: also list images that are in both, and with at "
            "most 20000 in all also at other sizes and qualities; exit code 1 if there are any."),
        within(&Config::records, record_rows()), within(&Config::records, task_rows())});

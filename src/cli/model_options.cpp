@@ -40,7 +40,7 @@ void check_weights(Given& given, const std::string& weights, const std::string& 
   const KnownNetwork* known = find_network(network);
   if (names_torchvision(weights) && known != nullptr)
     given.check(given.position("weights"), [&] { torchvisions_weights(*known, weights); });
-  const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
+  const std::string fault = is_url(weights) && !is_bucket(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");
   if (given.has("weights-sha256") && !given.has("weights"))
@@ -363,12 +363,12 @@ CommandInfo audit_command() {
   return command<AuditConfig>(
       "audit", "Find labels that are probably wrong, duplicates, and dark or blurred images.",
       "PHOTOS [options]",
-      {opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
+      {opt(&Config::data_path, "data-path", input_path("PATH"), {kPaths, kPositional, kRequired},
            "Labeled images, in any format that train reads. They are not changed."),
-       opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
+       opt(&Config::valid_data_path, "valid-data-path", input_path("PATH"), kPaths,
            "Validation images, in the same formats: duplicates among them, and of images in "
            "--data-path, are listed too. Their labels are not checked."),
-       opt(&Config::labels, "labels", path("FILE"), kPaths,
+       opt(&Config::labels, "labels", input_path("FILE"), kPaths,
            "Decisions on images of --data-path: an edited doubtful.csv, or another CSV file with "
            "columns path and label, and decision (right, relabel, leave out) if wanted. Images "
            "listed with their label are not doubted again; an empty label leaves one out."),
@@ -440,7 +440,8 @@ CommandInfo evaluate_command() {
            "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
            "several models.")
            .otherwise("model"),
-       opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn, kPositional, kRequired},
+       opt(&Config::data_path, "data-path", input_path("PATH"),
+           {kPaths, kDataIn, kPositional, kRequired},
            "Labeled images that were used neither for training nor for validation, in any format "
            "that train reads; subfolders are named after classes of the model."),
        opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kDataOut},
@@ -477,7 +478,7 @@ CommandInfo embed_command() {
       "Write what a trained model sees in images, its features: for search, clusters, another "
       "program; or keep those of its training images with it.",
       "PHOTO... --output-path FILE [options]",
-      {opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
+      {opt(&Config::data_paths, "data-path", input_path("PATH"), {kPaths, kPositional, kRequired},
            "Images, labeled or not, in any format that score reads. With --into the training "
            "images of that model."),
        trained_model_row<Config>(kPaths),
@@ -487,7 +488,7 @@ CommandInfo embed_command() {
        opt(&Config::into, "into", path("DIR"), kPaths,
            "Instead: a trained model to keep features of its own images in, as train does, so "
            "that its answers say which pictures are unlike them."),
-       opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
+       opt(&Config::valid_data_path, "valid-data-path", input_path("PATH"), kPaths,
            "For --into: the validation images of its training."),
        within(&Config::prediction, prediction_rows())},
       check_embed);
@@ -498,7 +499,7 @@ CommandInfo select_command() {
   return command<Config>(
       "select", "Choose the images of an unlabeled folder that are worth labeling next.",
       "PHOTO... --output-path FILE [options]",
-      {opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
+      {opt(&Config::data_paths, "data-path", input_path("PATH"), {kPaths, kPositional, kRequired},
            "Images without labels, in any format that score reads. Copies of others are left out, "
            "and those that the model was made with."),
        trained_model_row<Config>(kPaths),
@@ -520,10 +521,10 @@ CommandInfo score_command() {
       "score", "Classify images with a trained model: the most probable classes with confidence.",
       "PHOTO... [options]",
       {trained_model_row<Config>({kPaths, kModelIn}),
-       opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
+       opt(&Config::data_paths, "data-path", input_path("PATH"), {kPaths, kDataIn, kPositional},
            "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
            "ImageDirectory, a COCO folder, or a single image."),
-       opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
+       opt(&Config::files_from, "files-from", input_path("FILE|-"), kPaths,
            "Only the images listed in this file (-: standard input), one path per line, or ended "
            "by zero bytes as of find -print0; relative to --data-path if given, else to the "
            "working directory."),

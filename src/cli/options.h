@@ -80,6 +80,7 @@ struct Option {
   bool required = false;
   // The name of another option that may be given instead, but not both. Empty: none.
   std::string instead = {};
+  bool is_read = false;     // a path that may be in a bucket
   bool positional = false;  // its name may be omitted, if no other one says the same
   bool repeatable = false;  // may be given several times; each adds a value
   std::int64_t minimum = 0;

@@ -1,9 +1,13 @@
 // Paths as they are typed, and whether one is in the way of another.
 #pragma once
 
+#include <map>
 #include <string>
 
 namespace kiln {
+
+// The URL of a bucket -> the path of its copy, which takes its place.
+using BucketFolders = std::map<std::string, std::string>;
 
 // Whether there is such a path; also if it cannot be said.
 bool may_be_there(const std::string& path);

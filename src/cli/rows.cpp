@@ -331,10 +331,26 @@ Reader<std::string> path(std::string value_name, ValueKind kind) {
   return {{.value_name = std::move(value_name), .kind = kind}, text_value, same_text};
 }
 
+Reader<std::string> input_path(std::string value_name) {
+  Reader<std::string> reader = path(std::move(value_name));
+  reader.option.is_read = true;
+  return reader;
+}
+
 Reader<std::string> model_path(std::string value_name) {
-  return {{.value_name = std::move(value_name), .kind = ValueKind::kPath},
-          [](const auto&... text) { return model_of(text_value(text...)).string(); },
-          same_text};
+  Reader<std::string> reader = input_path(std::move(value_name));
+  reader.parse = [](const auto&... text) { return model_of(text_value(text...)).string(); };
+  return reader;
+}
+
+Option cache_option() {
+  Option option = path("DIR").option;
+  option.name = "cache-path";
+  Under(kMachine, Effect::kFree, kMayDiffer).apply(option);
+  option.help =
+      "Folder for copies of what paths in buckets (s3://, gs://, abfss://) name. Default: "
+      "kiln/buckets in $XDG_CACHE_HOME, else in ~/.cache.";
+  return option;
 }
 
 Reader<std::string> regular_expression() {

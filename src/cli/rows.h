@@ -89,6 +89,7 @@ template <typename Value>
 using Words = std::vector<std::pair<std::string, Value>>;
 
 Reader<std::string> path(std::string value_name, ValueKind kind = ValueKind::kPath);
+Reader<std::string> input_path(std::string value_name);  // that may be in a bucket
 Reader<std::string> model_path(std::string value_name);  // or the folder of a run that has one
 Reader<std::string> regular_expression();                // for paths
 Reader<std::string> one_of(std::vector<std::string> choices);
@@ -239,6 +240,8 @@ Reader<Value> reader_of(const Words<Value>& words) {
 
 }  // namespace rows
 
+Option cache_option();  // --cache-path, of all commands that read paths
+
 // The row of the field that `place` returns a reference to.
 template <typename Config, typename Place, typename Value>
 Row<Config> row_of(Place place, const char* name, Reader<Value> reader, const Under& under,
@@ -328,6 +331,7 @@ CommandInfo command(
       row.option.default_text = row.default_text(defaults, row.option);
     info.options.push_back(row.option);
   }
+  if (std::ranges::any_of(info.options, &Option::is_read)) info.options.push_back(cache_option());
   info.bind = [rows = std::move(rows), check, implies](Given& given) -> Command {
     for (const Row<Config>& row : rows.all)
       if (row.option.is_implied)

@@ -46,7 +46,7 @@ Rows<TrainConfig> component_rows() {
                   "UntrainedModelDirectory to train, as written by `kiln init-model`, or a trained "
                   "model to continue from: its folder or model.tar.gz.")
                   .with(&Option::instead, "model-name"),
-              opt(&DataConfig::train_path, "train-data-path", path("DIR"),
+              opt(&DataConfig::train_path, "train-data-path", input_path("DIR"),
                   {kPaths, kFree, kDataIn, kFirst, kRequired},
                   "Training images: an ImageDirectory, class folders, a COCO folder, an archive, "
                   "record files (TFRecord, RecordIO), a folder of shards, or a list of images with "
@@ -55,7 +55,7 @@ Rows<TrainConfig> component_rows() {
                   "{epoch}, which is replaced by the epoch number, from 0 at each start. {rank} in "
                   "a path is replaced by the rank's number on its host: each has its own images.")
                   .with(&Option::instead, "data-path"),
-              opt(&DataConfig::valid_path, "valid-data-path", path("DIR"),
+              opt(&DataConfig::valid_path, "valid-data-path", input_path("DIR"),
                   {kPaths, kFree, kDataIn, kFirst, kPositional, kRequired},
                   "Validation images, in the same formats; a stream is read once and kept.")
                   .with(&Option::instead, "data-path")}),
@@ -215,14 +215,14 @@ Rows<TrainConfig> machine_rows() {
 Rows<DataConfig> dataset_rows() {
   using Config = DataConfig;
   return {
-      opt(&Config::transform_path, "transform-path", path("DIR"), {kImages, kFree, kFolderIn},
+      opt(&Config::transform_path, "transform-path", input_path("DIR"), {kImages, kFree, kFolderIn},
           "TransformationDirectory, as written by `kiln transform init`, instead of --image-size, "
           "--augment, --eval-resize and --eval-crop: its operations are applied to each training "
           "image, with new random draws in each epoch. Validation and inference skip those whose "
           "names begin with Random."),
       within(
           &Config::split,
-          {opt(&SplitConfig::data_path, "data-path", path("DIR"),
+          {opt(&SplitConfig::data_path, "data-path", input_path("DIR"),
                {kPaths, kFree, kFirst, kPositional},
                "All images, in the same formats, to be split into training and validation images; "
                "the option's name may be omitted. With --valid-data-path, or train and val in the "
@@ -237,10 +237,10 @@ Rows<DataConfig> dataset_rows() {
                "Regular expression (ECMAScript) for image paths in --data-path. Images with the "
                "same first capture group, or the same match if there is no group, stay on one "
                "side; others are ungrouped."),
-           opt(&SplitConfig::file, "split", path("FILE"), {kPaths, kFree},
+           opt(&SplitConfig::file, "split", input_path("FILE"), {kPaths, kFree},
                "split.csv of an earlier run, or another CSV file with columns path and set (train "
                "or valid), that assigns each image of --data-path."),
-           opt(&SplitConfig::labels, "labels", path("FILE"), {kPaths, kFree},
+           opt(&SplitConfig::labels, "labels", input_path("FILE"), {kPaths, kFree},
                "CSV file with columns path and label that corrects labels of --data-path before it "
                "is split. A new label is a new class; images with an empty label, or leave out in "
                "a column decision, are dropped. For a folder without labels: a list of all of "

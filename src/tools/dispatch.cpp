@@ -10,6 +10,7 @@
 #include "base/platform/launch_environment.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
+#include "data/bucket/bucket_copy.h"
 #include "report/error_info.h"
 #include "run/process/versions.h"
 #include "tools/describe/describe.h"
@@ -70,6 +71,19 @@ int dispatch(const Invocation& invocation, Process& process) {
   if (prints_json(invocation.command)) {
     process.log.use_standard_error();
     prints_result = true;
+  }
+  const auto* inspect = std::get_if<InspectConfig>(&invocation.command);
+  const bool lists = inspect != nullptr && !inspect->check && inspect->valid_data_path.empty();
+  if (!invocation.buckets.empty() && !lists) {
+    if (launched_local_rank() > 0) process.log.speak_for_rank(launched_rank());
+    BucketFolders paths;
+    std::vector<BucketCopy> copies;
+    for (const std::string& url : invocation.buckets) {
+      if (paths.contains(url)) continue;
+      copies.push_back(copy_bucket(url, invocation.cache_path, process.log));
+      paths[url] = copies.back().path.string();
+    }
+    return dispatch(parse_command_line(invocation.arguments, paths), process);
   }
   std::string lost;  // what ends with the container
   if (launched_rank() == 0 && !collects_outputs())

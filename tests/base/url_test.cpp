@@ -86,6 +86,26 @@ TEST(Url, OfAFileHasNeitherUserNorQuery) {
   EXPECT_EQ(plain_url("a#1.png"), "a#1.png");
 }
 
+TEST(Url, OfABucketNamesIt) {
+  for (const char* url : {"s3://b", "s3://b/", "s3://b/a b/%20/x.png", "gs://b/x", "S3://b/x",
+                          "abfss://c@a.dfs.core.windows.net/x"}) {
+    EXPECT_TRUE(is_bucket(url));
+    EXPECT_EQ(fault_of_bucket(url), "") << url;
+    EXPECT_EQ(without_secrets(url), url);
+  }
+  for (const char* url :
+       {"s3://", "s3://u:geheim@b/x", "s3://u@b", "s3://b/x?a=geheim", "s3://b/x#y", "s3://b/a//x",
+        "s3://b/./x", "s3://b/a/..", "abfss://a.dfs.core.windows.net",
+        "abfss://c:geheim@a.dfs.core.windows.net/x"}) {
+    EXPECT_TRUE(is_bucket(url));
+    EXPECT_NE(fault_of_bucket(url), "") << url;
+    EXPECT_EQ(without_secrets(url).find("geheim"), std::string::npos);
+  }
+  for (const char* text : {"s3:/b/x", "b/x", "https://b/x", "hdfs://b/x"})
+    EXPECT_FALSE(is_bucket(text)) << text;
+  EXPECT_EQ(upload_line("gs://b/my x"), "gcloud storage cp --recursive FOLDER 'gs://b/my x'");
+}
+
 TEST(Url, NamesAFile) {
   EXPECT_EQ(file_name_of_url("https://host/a/resnet50-0676ba61.pth?x=/y"), "resnet50-0676ba61.pth");
   EXPECT_EQ(file_name_of_url("https://host/a%2fb:c.pth"), "a_2fb_c.pth");

@@ -301,6 +301,25 @@ TEST(CommandLine, TheLogPathIsKnownDespiteFaults) {
   EXPECT_EQ(log_path({"train", "--log-path", "{{$.outputs.log}}"}), "logs");
 }
 
+TEST(CommandLine, ACopyTakesThePlaceOfABucket) {
+  const Words words = {"train", "s3://b/photos", "--weights=gs://c/w.pth", "--cache-path=here"};
+  const Invocation asked = parse_command_line(words);
+  EXPECT_TRUE(asked.problems.empty()) << asked.problems.what();
+  EXPECT_EQ(asked.buckets, (Words{"s3://b/photos", "gs://c/w.pth"}));
+  EXPECT_EQ(asked.cache_path, "here");
+  const Invocation copied = parse_command_line(
+      asked.arguments, {{"s3://b/photos", "copies/photos"}, {"gs://c/w.pth", "copies/w.pth"}});
+  EXPECT_EQ(copied.buckets, Words());
+  const auto& config = std::get<TrainConfig>(copied.command);
+  EXPECT_EQ(config.data.train_path, "copies/photos");
+  EXPECT_EQ(config.data.network.weights, "copies/w.pth");
+  EXPECT_EQ(config.settings.text("data-path"), "s3://b/photos") << "what repeats it";
+  EXPECT_EQ(config.settings.text("weights"), "gs://c/w.pth");
+  EXPECT_EQ(parse_command_line({"launch", "--ranks=2", "--", "train", "s3://b/x"}).buckets, Words())
+      << "the ranks copy it";
+  EXPECT_EQ(parse_command_line({"tune", "--", "train", "s3://b/x"}).buckets, Words{"s3://b/x"});
+}
+
 TEST(CommandLine, LogPathIsGivenWhereItIsOneThatCanBeWrittenTo) {
   const auto given = [](const Words& words) { return parse_command_line(words).is_log_path_asked; };
   EXPECT_TRUE(given({"train", "--color", "red", "--log-path", "here"}));

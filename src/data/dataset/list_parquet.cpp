@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "data/dataset/label_list.h"
 #include "data/image/image.h"
-#include "modules/parquet/module.h"
+#include "modules/arrow/module.h"
 
 namespace kiln {
 namespace {
@@ -34,7 +34,7 @@ std::vector<std::string> files_of(const DatasetContext& context) {
 // Calls `use` with the file, and gives Arrow's faults the list's name.
 template <typename Use>
 void with_file(const DatasetContext& list, const std::string& name, Use&& use) {
-  const ParquetModule& module = parquet_module(kRemedy);
+  const ArrowModule& module = arrow_module(kRemedy);
   const DatasetContext context{.root = path_of_archive(list, name), .name = list.name};
   std::unique_ptr<ParquetReader> file;
   try {
@@ -225,13 +225,13 @@ OpenFile images_in_parquet(const DatasetContext& context, const std::string& col
   return spool.take();
 }
 
-const ParquetModule& parquet_module(const std::string& remedy) {
-  static const ParquetModule& module = [&]() -> const ParquetModule& {
+const ArrowModule& arrow_module(const std::string& remedy) {
+  static const ArrowModule& module = [&]() -> const ArrowModule& {
     // Its own allocator reserves 1 GiB of addresses at once, which a limit may not leave for the
     // rest.
     ::setenv("ARROW_DEFAULT_MEMORY_POOL", "system", /*replace=*/0);
-    return open_module<ParquetModule>("libkiln_parquet.so", kParquetModuleSymbol,
-                                      kParquetModuleVersion, remedy);
+    return open_module<ArrowModule>("libkiln_arrow.so", kArrowModuleSymbol,
+                                      kArrowModuleVersion, remedy);
   }();
   return module;
 }

@@ -25,7 +25,7 @@
 
 namespace kiln {
 
-struct ParquetModule;
+struct ArrowModule;
 
 // Where a dataset is, and what is read of it.
 struct DatasetContext {
@@ -449,7 +449,7 @@ OpenFile images_in_parquet(const DatasetContext& context, const std::string& col
 
 // The module that reads and writes Parquet files, opened when it is first needed. Throws Error, of
 // which `remedy` is the last sentence.
-const ParquetModule& parquet_module(const std::string& remedy);
+const ArrowModule& arrow_module(const std::string& remedy);
 
 // Defined in notes.cpp.
 

@@ -1,69 +1,39 @@
 #include "model/weights/fetch_file.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <sys/file.h>
 #include <unistd.h>
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <exception>
-#include <memory>
-#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/http.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/transfer.h"
 #include "base/url.h"
 #include "model/catalogue.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
-namespace {
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    if (context_ == nullptr || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
-      throw std::bad_alloc();
-  }
-
-  void add(std::string_view bytes) {
-    if (EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) != 1) throw std::bad_alloc();
-  }
-
-  std::string digits() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
-    unsigned size = 0;
-    if (EVP_DigestFinal_ex(context_.get(), hash.data(), &size) != 1) throw std::bad_alloc();
-    std::string text;
-    for (unsigned i = 0; i < size; ++i) text += formatted("%02x", hash.at(i));
-    return text;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
-
-}  // namespace
-
 std::string sha256_of(std::string_view bytes) {
-  Sha256 hash;
+  Digest hash(Digest::kSha256);
   hash.add(bytes);
-  return hash.digits();
+  return hex_text(hash.bytes());
 }
 
 std::string sha256_of_file(const std::filesystem::path& path) {
-  Sha256 hash;
+  Digest hash(Digest::kSha256);
   read_in_pieces(path, [&](std::string_view piece) { hash.add(piece); });
-  return hash.digits();
+  return hex_text(hash.bytes());
 }
 
 namespace {
@@ -72,7 +42,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxRedirects = 10, kMaxAttempts = 4;
 constexpr double kFirstPause = 0.5, kLongestPause = 60;
-constexpr double kShowSeconds = 0.2, kLogSeconds = 30;
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
 constexpr std::size_t kNameDigits = 8, kUrlDigits = 8, kSha256Digits = 64;
 constexpr std::string_view kHexDigits = "0123456789abcdef";
@@ -114,8 +83,7 @@ Descriptor locked(const fs::path& file, const fs::path& record, Log& log) {
   return descriptor;
 }
 
-// Writes what arrives of the file, and shows progress: on a terminal in a live line, otherwise in a
-// log line every half minute.
+// Writes what arrives of the file, and shows progress.
 class Arrival {
  public:
   Arrival(const FetchRequest& request, const fs::path& file, Log& log)
@@ -126,25 +94,16 @@ class Arrival {
     size_ += bytes.size();
     check_size(size_);
     if (!bytes.empty()) file_->write(bytes);
-    const double now = watch_.seconds();
-    if (now - last_shown_ >= kShowSeconds) {
-      log_.progress(progress_text());
-      last_shown_ = now;
-    }
-    if (now - last_logged_ >= kLogSeconds) {
-      log_.milestone(progress_text());
-      last_logged_ = now;
-    }
+    transfer_->show(size_);
   }
 
   // The file, synced, which still has a temporary name.
   DurableFile finish() {
-    const double seconds = watch_.seconds();
     if (size_ == 0)
       throw Error(ErrorCode::kFailedToDownloadFiles,
                   "'" + request_.url + "' cannot be used: it is an empty file. Check the URL.");
+    transfer_->end(size_);
     file_->finish();
-    log_.info("Fetched " + bytes_text(size_) + " in " + duration_text(seconds));
     return *std::move(file_);
   }
 
@@ -156,18 +115,13 @@ class Arrival {
            "Download it yourself and give its path.");
     total_ = body.size.value_or(0);
     check_size(total_);
-    std::error_code fault;
-    const fs::space_info space = fs::space(path_.parent_path(), fault);
-    if (!fault && space.available < total_)
-      throw Error(ErrorCode::kFailedToWriteOutputs,
-                  "'" + request_.url + "' cannot be downloaded: it needs " + bytes_text(total_) +
-                      " in " + quoted_path(path_.parent_path()) + ", where " +
-                      bytes_text(space.available) + " are free. Free some space there.");
+    require_room(path_.parent_path(), total_, "'" + request_.url + "' cannot be downloaded: it",
+                 "Free some space there.");
     file_.emplace(path_);
     log_.info("Downloading '" + request_.url + "'" +
               (total_ > 0 ? " (" + bytes_text(total_) + ")" : "") + " to " +
               quoted_path(path_.parent_path()));
-    watch_.lap();
+    transfer_.emplace(log_, total_);
   }
 
   void check_size(std::uint64_t size) const {
@@ -178,24 +132,12 @@ class Arrival {
          "Check the URL.");
   }
 
-  std::string progress_text() const {
-    const double seconds = watch_.seconds();
-    const double rate = seconds > 0 ? static_cast<double>(size_) / seconds : 0;
-    std::string text = "Fetched " + bytes_text(size_);
-    if (total_ > 0) text += " of " + bytes_text(total_);
-    text += ", " + bytes_text(rate) + "/s";
-    if (total_ > size_ && rate > 0)
-      text += ", " + duration_text(static_cast<double>(total_ - size_) / rate) + " left";
-    return text;
-  }
-
   const FetchRequest& request_;
   const fs::path path_;
   Log& log_;
   std::optional<DurableFile> file_;
   std::uint64_t size_ = 0, total_ = 0;  // a total of 0: unknown
-  Stopwatch watch_;
-  double last_shown_ = 0, last_logged_ = 0;  // seconds of `watch_`
+  std::optional<Transfer> transfer_;
 };
 
 // Makes one attempt, following redirects.

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/files.h"
-#include "modules/parquet/module.h"
+#include "modules/arrow/module.h"
 
 namespace kiln {
 

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "data/dataset/listing.h"
-#include "modules/parquet/module.h"
+#include "modules/arrow/module.h"
 
 namespace kiln {
 namespace {
@@ -195,7 +195,7 @@ std::string label_text(const std::vector<std::string>& labels, const Score& scor
 std::unique_ptr<ParquetFile> create_parquet(
     const std::vector<ParquetColumn>& columns,
     const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink) {
-  return parquet_module(
+  return arrow_module(
              "Parquet files need pip's extra kiln-trainer[parquet], or Kiln installed again. Or "
              "use an output that ends in .csv or .jsonl.")
       .create(columns, metadata, std::move(sink));

@@ -13,7 +13,7 @@
 
 #include "base/files.h"
 #include "base/output_folder.h"
-#include "modules/parquet/module.h"
+#include "modules/arrow/module.h"
 
 namespace kiln {
 

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/url.h"
+#include "data/bucket/bucket_copy.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/listing.h"
 #include "data/image/image.h"
@@ -243,6 +245,22 @@ int inspect_file(const fs::path& path, const std::string& part, Report& report) 
   }
 }
 
+// What a bucket has, by its folders.
+void inspect_bucket(const std::string& url, Report& report) {
+  std::map<std::string, std::pair<long long, long long>> folders;  // objects and bytes
+  std::pair<long long, long long> all;
+  for (const BucketObject& object : list_bucket(url)) {
+    const std::size_t end = object.name.rfind('/');
+    for (auto* sum : {&all, &folders[end == object.name.npos ? "." : object.name.substr(0, end)]}) {
+      ++sum->first;
+      sum->second += object.size;
+    }
+  }
+  report = {{"kind", "bucket"}, {"path", url}, {"objects", all.first}, {"bytes", all.second}};
+  for (const auto& [name, sum] : folders)
+    report["folders"].push_back({{"folder", name}, {"objects", sum.first}, {"bytes", sum.second}});
+}
+
 }  // namespace
 
 int run(const InspectConfig& config, Process& process) {
@@ -250,11 +268,13 @@ int run(const InspectConfig& config, Process& process) {
   const fs::path path = file;
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
-  if (!fs::exists(status)) fail_to_open(path, failure);
+  if (!fs::exists(status) && !is_bucket(config.path)) fail_to_open(path, failure);
   Report report;
   int bad = 0;
   const bool is_dataset = is_dataset_file(path) && !path.filename().string().ends_with(".pth.tar");
-  if (!part.empty() || (!fs::is_directory(status) && !is_dataset)) {
+  if (is_bucket(config.path)) {
+    inspect_bucket(config.path, report);
+  } else if (!part.empty() || (!fs::is_directory(status) && !is_dataset)) {
     bad = inspect_file(path, part, report);
   } else if (is_model_directory(path)) {
     inspect_model_directory(path, report);

@@ -1,6 +1,6 @@
-// The interface of libkiln_parquet.so, which reads and writes Parquet files with Arrow. Uses only
-// standard C++ types: the program includes no Arrow headers, and the module needs no symbols from
-// the program.
+// The interface of libkiln_arrow.so, which reads and writes Parquet files with Arrow, and reads
+// buckets. Uses only standard C++ types: the program includes no Arrow headers, and the module
+// needs no symbols from the program.
 #pragma once
 
 #include <cstdint>
@@ -61,19 +61,44 @@ class ParquetReader {
   virtual void read(const std::vector<std::string>& columns, const Row& row) = 0;
 };
 
-struct ParquetModule {
-  int version;  // kParquetModuleVersion of the build
+struct BucketObject {
+  std::string name;  // below the URL, without a slash before it; empty: the URL is this object's
+  std::int64_t size = 0;
+  std::int64_t time_ns = 0;  // of its last change, since 1970
+};
+
+// What a URL in a bucket names: an object, or all whose names begin with it and a slash. Arrow's
+// errors are thrown as std::runtime_error, with the bucket's name and without secrets.
+class Bucket {
+ public:
+  virtual ~Bucket() = default;
+  // Empty if there is nothing. Names are as stored, also such as a//b, ../a or a beside a/b.
+  virtual std::vector<BucketObject> list() = 0;
+  // Passes the bytes of a listed object to `sink`, and returns what the store says of them: an MD5
+  // as 32 digits in quotes or in base64; S3 says something else, but as long, of objects that are
+  // encrypted with a key of one's own, and something longer of those uploaded in parts. Nothing if
+  // the object is gone or has changed since it was listed, maybe while it was read. From any
+  // thread.
+  virtual std::optional<std::string> read(const BucketObject& object, const ParquetSink& sink) = 0;
+};
+
+struct ArrowModule {
+  int version;  // kArrowModuleVersion of the build
   // Parquet format 2.6, with Snappy compression. `metadata`: key-value pairs stored in the file.
   std::unique_ptr<ParquetFile> (*create)(
       const std::vector<ParquetColumn>& columns,
       const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink);
   std::unique_ptr<ParquetReader> (*open)(const std::string& path);
+  // s3://BUCKET/…, gs://BUCKET/… or abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/…, with names as
+  // they are stored and no slash at the end. Credentials, region and endpoint are those that the
+  // clouds' own tools find; without any, the bucket must be public.
+  std::unique_ptr<Bucket> (*open_bucket)(const std::string& url);
 };
 
 // Increased whenever the structures above change, so that parts of two builds are never combined.
-inline constexpr int kParquetModuleVersion = 4;
+inline constexpr int kArrowModuleVersion = 5;
 
-// The exported function, of type `const ParquetModule*()`.
-inline constexpr const char* kParquetModuleSymbol = "kiln_parquet_module";
+// The exported function, of type `const ArrowModule*()`.
+inline constexpr const char* kArrowModuleSymbol = "kiln_arrow_module";
 
 }  // namespace kiln

@@ -1,6 +1,8 @@
-#include "modules/parquet/module.h"
+#include "modules/arrow/module.h"
 
 #include <arrow/api.h>
+#include <arrow/filesystem/filesystem.h>
+#include <arrow/filesystem/s3fs.h>
 #include <arrow/io/file.h>
 #include <arrow/io/interfaces.h>
 #include <parquet/arrow/reader.h>
@@ -288,11 +290,113 @@ std::unique_ptr<ParquetReader> open(const std::string& path) {
   return std::make_unique<ArrowReader>(path);
 }
 
+// ---- buckets ----
+
+constexpr std::int64_t kPieceBytes = 8 << 20;  // of an object, in one request
+constexpr int kMostReads = 32;                 // at a time
+
+// Ends with the process what S3's library has begun, which cannot begin again.
+struct Clouds {
+  ~Clouds() { (void)arrow::fs::EnsureS3Finalized(); }
+};
+
+class ArrowBucket : public Bucket {
+ public:
+  explicit ArrowBucket(const std::string& url) {
+    require(arrow::fs::EnsureS3Initialized());
+    require(arrow::io::SetIOThreadPoolCapacity(kMostReads));  // S3 opens so many connections
+    // Of a URL, Arrow decodes %20 and the like; in the name of an object that is no code.
+    const std::string top = url.substr(0, url.find('/', url.find("://") + 3));
+    const std::string name = url.substr(top.size()), patience = "?retry_limit_seconds=10";
+    const bool is_google = url.starts_with("gs:");
+    connect(top + (is_google ? patience : ""), name);
+    const auto found = files_->GetFileInfo(path_);
+    if (found.ok() || url.starts_with("s3:")) return;  // which signs nothing without credentials
+    connect(is_google ? "gs://anonymous@" + top.substr(5) + patience
+                      : top + "?credential_kind=anonymous",
+            name);
+    if (!files_->GetFileInfo(path_).ok()) require(found.status());
+  }
+
+  std::vector<BucketObject> list() override {
+    const arrow::fs::FileInfo top = info(path_);
+    if (top.IsFile()) return {of(top)};
+    arrow::fs::FileSelector all;
+    all.base_dir = path_;
+    all.recursive = true;
+    all.allow_not_found = true;
+    std::vector<BucketObject> objects;
+    if (top.type() == arrow::fs::FileType::NotFound) return objects;
+    const auto found = files_->GetFileInfo(all);
+    require(found.status());
+    for (const arrow::fs::FileInfo& file : *found)
+      if (file.IsFile()) objects.push_back(of(file));
+    return objects;
+  }
+
+  std::optional<std::string> read(const BucketObject& object, const ParquetSink& sink) override {
+    const std::string path = path_ + (object.name.empty() ? "" : "/" + object.name);
+    std::int64_t at = 0;
+    std::string tag;
+    const arrow::Status status = [&]() -> arrow::Status {
+      ARROW_ASSIGN_OR_RAISE(const auto file, files_->OpenInputFile(path));
+      ARROW_ASSIGN_OR_RAISE(const std::int64_t size, file->GetSize());
+      for (std::int64_t got = 1; size == object.size && at < size && got > 0; at += got) {
+        ARROW_ASSIGN_OR_RAISE(const auto piece, file->ReadAt(at, std::min(kPieceBytes, size - at)));
+        got = piece->size();
+        sink(std::string_view(*piece));
+      }
+      ARROW_ASSIGN_OR_RAISE(const auto facts, file->ReadMetadata());
+      for (const char* name : {"ETag", "md5Hash", "Content-Hash"})
+        if (facts != nullptr && facts->Contains(name)) tag = facts->Get(name).ValueOrDie();
+      return arrow::Status::OK();
+    }();
+    if (status.ok() && at == object.size && at <= kPieceBytes) return tag;
+    constexpr std::int64_t kSecond = 1'000'000'000;  // stores may say less here than in lists
+    const arrow::fs::FileInfo now = info(path);
+    if (!now.IsFile() || now.size() != object.size ||
+        of(now).time_ns / kSecond != object.time_ns / kSecond)
+      return std::nullopt;
+    require(status);
+    if (at == object.size) return tag;
+    throw std::runtime_error("'" + path + "' ends after " + std::to_string(at) + " of " +
+                             std::to_string(object.size) + " bytes");
+  }
+
+ private:
+  void connect(const std::string& url, const std::string& name) {
+    auto files = arrow::fs::FileSystemFromUri(url, &path_);
+    require(files.status());
+    path_ += name;
+    files_ = *std::move(files);
+    static const Clouds ended_at_exit;  // before what Arrow has made by now
+  }
+
+  arrow::fs::FileInfo info(const std::string& path) const {
+    auto found = files_->GetFileInfo(path);
+    require(found.status());
+    return *std::move(found);
+  }
+
+  BucketObject of(const arrow::fs::FileInfo& file) const {
+    const bool is_top = file.path().size() <= path_.size();
+    return {is_top ? "" : file.path().substr(path_.size() + 1), file.size(),
+            file.mtime().time_since_epoch().count()};
+  }
+
+  std::shared_ptr<arrow::fs::FileSystem> files_;
+  std::string path_;  // as Arrow names it, the bucket first
+};
+
+std::unique_ptr<Bucket> open_bucket(const std::string& url) {
+  return std::make_unique<ArrowBucket>(url);
+}
+
 }  // namespace
 }  // namespace kiln
 
-extern "C" const kiln::ParquetModule* kiln_parquet_module() {
-  static constexpr kiln::ParquetModule kModule{kiln::kParquetModuleVersion, kiln::create,
-                                               kiln::open};
+extern "C" const kiln::ArrowModule* kiln_arrow_module() {
+  static constexpr kiln::ArrowModule kModule{kiln::kArrowModuleVersion, kiln::create, kiln::open,
+                                             kiln::open_bucket};
   return &kModule;
 }
