@@ -9,8 +9,8 @@
 
 namespace kiln {
 
-Digest::Digest(Kind kind) : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-  const EVP_MD* method = kind == kMd5 ? EVP_md5() : EVP_sha256();
+Digest::Digest(Algorithm algorithm) : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+  const EVP_MD* method = algorithm == kMd5 ? EVP_md5() : EVP_sha256();
   if (context_ == nullptr || EVP_DigestInit_ex(context_.get(), method, nullptr) != 1)
     throw std::bad_alloc();
 }

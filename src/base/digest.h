@@ -12,8 +12,8 @@ namespace kiln {
 
 class Digest {
  public:
-  enum Kind { kMd5, kSha256 };  // RFC 1321; FIPS 180-4
-  explicit Digest(Kind kind);
+  enum Algorithm { kMd5, kSha256 };  // RFC 1321; FIPS 180-4
+  explicit Digest(Algorithm algorithm);
   void add(std::string_view bytes);
   std::string bytes();  // at the end, once: 16 or 32
 

@@ -46,8 +46,7 @@ std::string size_asked(std::string_view what) {
 }
 
 bool has_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](std::string_view word) { return text.find(word) != text.npos; });
+  return std::ranges::any_of(words, [&](auto word) { return text.find(word) != text.npos; });
 }
 
 std::exception_ptr out_of_memory(std::string_view what) {

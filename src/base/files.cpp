@@ -424,13 +424,13 @@ void AppendedFile::append(std::string_view piece) {
   }
 }
 
-constexpr double kPatienceSeconds = 3;
+constexpr double kLockPatienceSeconds = 3;
 
 LockResult lock_soon(int descriptor, const std::function<void()>& waiting) {
   const Stopwatch watch;
   for (bool is_first = true; ::flock(descriptor, LOCK_EX | LOCK_NB) != 0; is_first = false) {
     if (errno != EWOULDBLOCK) return LockResult::kNoLocks;
-    if (watch.seconds() > kPatienceSeconds) return LockResult::kInUse;
+    if (watch.seconds() > kLockPatienceSeconds) return LockResult::kInUse;
     if (is_first && waiting) waiting();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

@@ -28,9 +28,7 @@ class RandomSequence {
   }
   std::uint64_t next() { return splitmix64(state_ + 0x9e3779b97f4a7c15ULL * counter_++); }
   // Uniform in [0, n), n > 0; Lemire's multiply-shift (bias below n / 2^64).
-  std::uint64_t below(std::uint64_t n) {
-    return static_cast<std::uint64_t>((static_cast<uint128>(next()) * n) >> 64);
-  }
+  std::uint64_t below(std::uint64_t n) { return (static_cast<uint128>(next()) * n) >> 64; }
   // Uniform in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 

@@ -22,6 +22,8 @@
 #include <tuple>
 #include <vector>
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 
 std::string host_name() {
@@ -48,11 +50,11 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::filesystem::path user_cache_folder() {
+fs::path user_cache_folder() {
   // Others are ignored, as XDG demands.
-  std::filesystem::path cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
+  fs::path cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
   if (cache.is_absolute()) return cache;
-  return home.is_absolute() ? home / ".cache" : std::filesystem::path();
+  return home.is_absolute() ? home / ".cache" : fs::path();
 }
 
 int usable_cpus() {
@@ -131,8 +133,7 @@ double seconds_since_process_start() {
   std::size_t at = text.rfind(')');
   for (int field = 0; field < 20 && at != text.npos; ++field) at = text.find(' ', at + 1);
   if (at == text.npos) return 0;
-  const double started =
-      std::stod(text.substr(at + 1)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double started = std::stod(text.substr(at + 1)) / ::sysconf(_SC_CLK_TCK);
   return seconds_of(CLOCK_BOOTTIME) - started;
 }
 
@@ -261,7 +262,7 @@ constexpr MemoryFiles kMemoryFiles = {
 constexpr MemoryFiles kMemoryFiles1 = {
     "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_active_file", "total_inactive_file"}};
 
-long long memory_left_in_group(const std::filesystem::path& folder, const MemoryFiles& files) {
+long long memory_left_in_group(const fs::path& folder, const MemoryFiles& files) {
   std::ifstream limit_file(folder / files.limit), used_file(folder / files.used),
       parts(folder / "memory.stat");
   long long limit = 0, used = 0;  // reading "max", for no limit, fails
@@ -272,7 +273,7 @@ long long memory_left_in_group(const std::filesystem::path& folder, const Memory
   return std::max(limit - used, 0LL);
 }
 
-double cpus_of_group(const std::filesystem::path& folder) {
+double cpus_of_group(const fs::path& folder) {
   std::ifstream both(folder / "cpu.max"),  // "200000 100000" or "max 100000"
       quota(folder / "cpu.cfs_quota_us"), each(folder / "cpu.cfs_period_us");  // -1: no quota
   double microseconds = 0, period = 0;
@@ -282,7 +283,7 @@ double cpus_of_group(const std::filesystem::path& folder) {
 }
 
 // The process's group in the hierarchy of a controller; "": of version 2.
-std::filesystem::path group_of(const std::string& groups, const std::string& controller) {
+fs::path group_of(const std::string& groups, const std::string& controller) {
   std::istringstream lines(groups);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t begin = line.find(':') + 1, end = line.find(":/", begin);
@@ -295,11 +296,10 @@ std::filesystem::path group_of(const std::string& groups, const std::string& con
 
 // The least of what `of_group` returns for `root` and the groups from there to `group`.
 template <typename OfGroup>
-auto least(const std::filesystem::path& root, const std::filesystem::path& group,
-           OfGroup&& of_group) {
+auto least(const fs::path& root, const fs::path& group, OfGroup&& of_group) {
   auto found = of_group(root);
-  std::filesystem::path folder = root;
-  for (const std::filesystem::path& name : group.relative_path())
+  fs::path folder = root;
+  for (const fs::path& name : group.relative_path())
     found = std::min(found, of_group(folder /= name));
   return found;
 }
@@ -311,17 +311,15 @@ std::string own_control_groups() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-long long memory_left_in_groups(const std::filesystem::path& root, const std::string& groups) {
-  const auto left = [&](const std::filesystem::path& top, const char* controller,
-                        const MemoryFiles& files) {
-    return least(top, group_of(groups, controller), [&](const std::filesystem::path& folder) {
-      return memory_left_in_group(folder, files);
-    });
+long long memory_left_in_groups(const fs::path& root, const std::string& groups) {
+  const auto left = [&](const fs::path& top, const char* controller, const MemoryFiles& files) {
+    return least(top, group_of(groups, controller),
+                 [&](const fs::path& folder) { return memory_left_in_group(folder, files); });
   };
   return std::min(left(root, "", kMemoryFiles), left(root / "memory", "memory", kMemoryFiles1));
 }
 
-double cpus_of_groups(const std::filesystem::path& root, const std::string& groups) {
+double cpus_of_groups(const fs::path& root, const std::string& groups) {
   double found = least(root, group_of(groups, ""), cpus_of_group);
   for (const char* name : {"cpu", "cpu,cpuacct"})
     found = std::min(found, least(root / name, group_of(groups, "cpu"), cpus_of_group));

@@ -44,8 +44,7 @@ void Timeline::add(std::string_view track, std::string name, Time begin, Time en
 std::string Timeline::json(int rank) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, std::size_t>> tracks(tracks_.begin(), tracks_.end());
-  std::sort(tracks.begin(), tracks.end(),
-            [](const auto& a, const auto& b) { return place_of(a.first) < place_of(b.first); });
+  std::ranges::sort(tracks, {}, [](const auto& track) { return place_of(track.first); });
   std::string text = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_spans\":" +
                      std::to_string(num_dropped_) + "},\"traceEvents\":[\n" +
                      meta_event("process_name", rank, 0, formatted(R"("name":"rank %d")", rank));

@@ -94,8 +94,7 @@ std::string fault_of_url(std::string_view url) {
   if (url.size() > kMaxUrlBytes)
     return "it is longer than " + std::to_string(kMaxUrlBytes) + " bytes";
   // Programs interpret them differently, or they would end a line of an HTTP request.
-  if (std::any_of(url.begin(), url.end(),
-                  [](char byte) { return byte <= ' ' || byte >= 0x7f || byte == '\\'; }))
+  if (std::ranges::any_of(url, [](char c) { return c <= ' ' || c >= 0x7f || c == '\\'; }))
     return "it contains a space, a backslash or another character that must be escaped as %XX";
   const Parts parts = parts_of(url);
   if (parts.scheme != "https" && parts.scheme != "http")
@@ -117,7 +116,7 @@ bool is_bucket(std::string_view text) {
 
 bool is_plain_path(std::string_view name) {
   const std::filesystem::path parts(name);
-  return fault_of_relative_path(name).empty() && parts.lexically_normal() == name &&
+  return fault_of_relative_path(name).empty() && parts.lexically_normal().native() == name &&
          std::ranges::all_of(parts, [](const auto& part) { return part.native().size() <= 255; });
 }
 

@@ -64,9 +64,9 @@ class Patches : public Layer {
   std::shared_ptr<LayerNorm> norm_;
 };
 
-class Block : public Layer {
+class ConvNeXtBlock : public Layer {
  public:
-  Block(std::int64_t channels, double drop_rate) {
+  ConvNeXtBlock(std::int64_t channels, double drop_rate) {
     scale_ = register_parameter("layer_scale", at::ones({channels, 1, 1}));
     const auto block = register_module("block", std::make_shared<torch::nn::Module>());
     conv_ = block->register_module(
@@ -109,8 +109,8 @@ class ConvNeXt : public ChainNetwork {
                                             is_first));
       const auto blocks = std::make_shared<Chain>();
       for (int k = 0; k < shape.num_blocks[i]; ++k)
-        blocks->add(
-            std::make_shared<Block>(channels, shape.branch_drop * number++ / (num_blocks - 1)));
+        blocks->add(std::make_shared<ConvNeXtBlock>(
+            channels, shape.branch_drop * number++ / (num_blocks - 1)));
       chain().add(blocks);
     }
     norm_ = classifier().register_module("0", std::make_shared<LayerNorm>(channels));
@@ -130,7 +130,7 @@ class ConvNeXt : public ChainNetwork {
     for (const auto& module : modules()) {
       if (auto* conv = module->as<Conv2d>()) set(*conv);
       if (auto* linear = module->as<Linear>()) set(*linear);
-      if (auto* block = module->as<Block>()) block->scale().fill_(kLayerScale);
+      if (auto* block = module->as<ConvNeXtBlock>()) block->scale().fill_(kLayerScale);
     }
   }
 

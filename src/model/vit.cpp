@@ -49,9 +49,9 @@ void set_xavier(const at::Tensor& weight) {
 }
 
 // Attention, then two linear layers, each after a norm and added to its input.
-class Block : public Module {
+class EncoderBlock : public Module {
  public:
-  explicit Block(const ViTShape& shape) : shape_(shape) {
+  explicit EncoderBlock(const ViTShape& shape) : shape_(shape) {
     const bool is_tv = shape.is_torchvision;
     const std::int64_t width = shape.width;
     norm1_ = add_norm(is_tv ? "ln_1" : "norm1");
@@ -143,7 +143,7 @@ class ViT : public Network {
     const auto layers = add_module(body, is_tv ? "layers" : "blocks");
     for (int i = 0; i < kDepth; ++i)
       blocks_.push_back(layers->register_module((is_tv ? "encoder_layer_" : "") + std::to_string(i),
-                                                std::make_shared<Block>(shape)));
+                                                std::make_shared<EncoderBlock>(shape)));
     norm_ = body.register_module(is_tv ? "ln" : "norm", std::make_shared<LayerNorm>(shape.width));
     head_ = (is_tv ? *add_module(*this, "heads") : *this)
                 .register_module("head", std::make_shared<Linear>(shape.width, num_outputs));
@@ -220,7 +220,7 @@ class ViT : public Network {
   const ViTShape shape_;
   at::Tensor class_token_, positions_;
   std::shared_ptr<Conv2d> patches_;
-  std::vector<std::shared_ptr<Block>> blocks_;
+  std::vector<std::shared_ptr<EncoderBlock>> blocks_;
   std::shared_ptr<LayerNorm> norm_;
   std::shared_ptr<Linear> head_;
 };

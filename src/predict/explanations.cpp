@@ -52,8 +52,7 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
     const bool is_ours = is_file(list) && first_bytes(list, header().size()) == header();
     std::error_code failure;
     for (const std::string& name : names_in(folder / part, failure)) {
-      if (is_ignored_name(name) ||
-          (part.empty() && std::find(parts.begin(), parts.end(), name) != parts.end()))
+      if (is_ignored_name(name) || (part.empty() && std::ranges::find(parts, name) != parts.end()))
         continue;
       const bool is_known = is_ours && (name == kTableName || (std::regex_match(name, kPicture) &&
                                                                is_file(folder / part / name)));
@@ -147,8 +146,7 @@ std::vector<at::Tensor> ExplanationFolder::add(Predictor& model, const Transform
       }
     }
     maps.push_back(map);
-    list += csv_line({path, model.directory.labels[static_cast<std::size_t>(answer.predicted)],
-                      answer.confidence, file});
+    list += csv_line({path, model.directory.labels[answer.predicted], answer.confidence, file});
   }
   if (!has_places)
     log.warning(formatted(
@@ -164,8 +162,7 @@ void ExplanationFolder::commit(Log& log) {
   folder_.replace(std::move(files_), earlier_files(folder));
   for (const fs::path& part : parts_of(folder))
     if (!part.empty()) remove_quietly(folder / part);  // if it is empty
-  log.info("heat maps of " + plural(static_cast<long long>(num_drawn_), "image", "images") + ": " +
-           quoted_path(folder));
+  log.info("heat maps of " + plural(num_drawn_, "image", "images") + ": " + quoted_path(folder));
 }
 
 Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,

@@ -45,9 +45,7 @@ class LabelCounts {
   std::int64_t size() const { return size_; }
   // size() * (1 - the Gini impurity).
   double purity() const { return size_ > 0 ? share_of(squares_, size_) : 0; }
-  std::int32_t largest() const {
-    return static_cast<std::int32_t>(std::ranges::max_element(counts_) - counts_.begin());
-  }
+  std::int32_t largest() const { return std::ranges::max_element(counts_) - counts_.begin(); }
 
  private:
   std::vector<std::int64_t> counts_;

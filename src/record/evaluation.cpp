@@ -17,8 +17,7 @@ Evaluation::Evaluation(int num_classes, int k)
       answers_(empty_answer_bins()),
       bins_(classes_.size()),
       calibration_{} {
-  for (std::size_t label = 0; label < classes_.size(); ++label)
-    classes_[label].label = static_cast<int>(label);
+  for (std::size_t label = 0; label < classes_.size(); ++label) classes_[label].label = label;
 }
 
 void Evaluation::add(const PredictedImage& image) {
@@ -45,8 +44,7 @@ void Evaluation::add(const PredictedImage& image) {
   count_answer(confidence, is_right, answers_);
   count_answer(confidence, is_right, bins_[guess]);
   const int bin = static_cast<int>(std::ceil(confidence * kNumCalibrationBins)) - 1;
-  CalibrationBin& calibration =
-      calibration_[static_cast<std::size_t>(std::clamp(bin, 0, kNumCalibrationBins - 1))];
+  CalibrationBin& calibration = calibration_[std::clamp(bin, 0, kNumCalibrationBins - 1)];
   calibration.images += 1;
   calibration.right += is_right ? 1 : 0;
   calibration.confidence_sum += confidence;

@@ -16,8 +16,7 @@ std::vector<char> LabelAnswers::have(std::size_t c) const {
     has_class.push_back(std::ranges::binary_search(ids, static_cast<int>(c)) ? 1 : 0);
   std::vector<char> images;
   images.reserve(labels.size());
-  for (const std::int32_t label : labels)
-    images.push_back(has_class[static_cast<std::size_t>(label)]);
+  for (const std::int32_t label : labels) images.push_back(has_class[label]);
   return images;
 }
 
@@ -83,8 +82,7 @@ std::size_t best_by_f1(std::span<const LabelAnswer> ranked) {
   std::size_t best = 0;
   double best_f1 = 0;
   for_each_threshold(ranked, [&](std::size_t predicted, std::int64_t hits) {
-    const double f1 = 2.0 * static_cast<double>(hits) /
-                      (static_cast<double>(predicted) + static_cast<double>(all));
+    const double f1 = 2.0 * hits / (predicted + static_cast<double>(all));
     if (f1 > best_f1) best_f1 = f1, best = predicted;
   });
   return best;
@@ -140,17 +138,14 @@ std::vector<LabelPair> label_pairs(const LabelAnswers& answers,
   std::vector<LabelPair> pairs(width * width);  // [first, second]
   const auto count = [&](const std::vector<int>& ids, std::int64_t LabelPair::*counter) {
     for (std::size_t i = 0; i < ids.size(); ++i)
-      for (std::size_t j = i + 1; j < ids.size(); ++j)
-        ++(pairs[static_cast<std::size_t>(ids[i]) * width + static_cast<std::size_t>(ids[j])].*
-           counter);
+      for (std::size_t j = i + 1; j < ids.size(); ++j) ++(pairs[ids[i] * width + ids[j]].*counter);
   };
   std::vector<int> predicted;
   for (std::size_t image = 0; image < answers.labels.size(); ++image) {
     count(answers.sets[static_cast<std::size_t>(answers.labels[image])], &LabelPair::images);
     predicted.clear();
     for (std::size_t c = 0; c < width; ++c)
-      if (calibration[c].predicts(answers.logit(image, c)))
-        predicted.push_back(static_cast<int>(c));
+      if (calibration[c].predicts(answers.logit(image, c))) predicted.push_back(c);
     count(predicted, &LabelPair::predicted);
   }
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -171,11 +166,10 @@ LabelMetrics metrics_of(std::span<const ClassScore> scores) {
     hits += score.hits;
     others += score.images + score.guesses;
   }
-  return {
-      .mean_average_precision =
-          mean_of(scores, [](const ClassScore& score) { return score.average_precision; }),
-      .micro_f1 = others > 0 ? 2 * static_cast<double>(hits) / static_cast<double>(others) : NAN,
-      .macro_f1 = mean_of(scores, [](const ClassScore& score) { return score.f1(); })};
+  return {.mean_average_precision =
+              mean_of(scores, [](const ClassScore& score) { return score.average_precision; }),
+          .micro_f1 = others > 0 ? 2 * static_cast<double>(hits) / others : NAN,
+          .macro_f1 = mean_of(scores, [](const ClassScore& score) { return score.f1(); })};
 }
 
 LabelMetrics metrics_of(const LabelAnswers& answers) {
@@ -251,9 +245,8 @@ ResultTable table_of_pairs(const std::vector<LabelPair>& pairs,
       .caption = "Pairs of classes, most images first",
       .columns = {"class", "and", "images with both", "both predicted"}};
   for (const LabelPair& pair : pairs)
-    table.rows.push_back({classes[static_cast<std::size_t>(pair.first)],
-                          classes[static_cast<std::size_t>(pair.second)], grouped(pair.images),
-                          grouped(pair.predicted)});
+    table.rows.push_back({classes[pair.first], classes[static_cast<std::size_t>(pair.second)],
+                          grouped(pair.images), grouped(pair.predicted)});
   return table;
 }
 

@@ -13,6 +13,8 @@
 #include "record/run_json.h"
 #include "record/run_summary.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 namespace {
 
@@ -24,12 +26,12 @@ constexpr std::size_t kMaxLineBytes = 256 << 20;
   throw Error(ErrorCode::kInvalidDataset, what);
 }
 
-[[noreturn]] void refuse_unreadable(const std::filesystem::path& file, int error) {
+[[noreturn]] void refuse_unreadable(const fs::path& file, int error) {
   refuse("'" + file.string() + "' cannot be read: " + system_words(error) +
          ". Check that it is a file, and its permissions.");
 }
 
-[[noreturn]] void refuse_as_record(const std::filesystem::path& file, const Error& error) {
+[[noreturn]] void refuse_as_record(const fs::path& file, const Error& error) {
   refuse("'" + file.string() + "' is not a run record. " + error.what());
 }
 
@@ -131,7 +133,7 @@ void require_start(const RunRecord& run) {
 }
 
 // True if `record` can be read and is that of the run that began at `start_time`.
-bool is_of_run(const std::filesystem::path& record, double start_time) try {
+bool is_of_run(const fs::path& record, double start_time) try {
   if (!is_file(record)) return false;
   std::ifstream file(record, std::ios::binary);
   std::string line;
@@ -142,7 +144,7 @@ bool is_of_run(const std::filesystem::path& record, double start_time) try {
 
 class RunFile : public RunSink {
  public:
-  explicit RunFile(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit RunFile(fs::path path) : path_(std::move(path)) {}
 
   std::string_view name() const override { return kRunFileName; }
 
@@ -171,7 +173,7 @@ class RunFile : public RunSink {
   void warning(const std::string& text) override { file_->append(run_line(text)); }
   void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
     file_->append(run_line(epoch, details));
-    if (replaces_) std::filesystem::rename(next_record(path_), path_);
+    if (replaces_) fs::rename(next_record(path_), path_);
     replaces_ = false;
     if (details != nullptr)
       write_file_durably(path_.parent_path() / kPicturesName, picture_file(started_, *details));
@@ -182,12 +184,12 @@ class RunFile : public RunSink {
   void end(const RunRecord& run) override { file_->append(run_line(run.end)); }
 
  private:
-  std::filesystem::path own_path() const { return replaces_ ? next_record(path_) : path_; }
+  fs::path own_path() const { return replaces_ ? next_record(path_) : path_; }
   void remove_next() const {
     if (!replaces_) remove_quietly(next_record(path_));  // left by an earlier run
   }
 
-  const std::filesystem::path path_;
+  const fs::path path_;
   double started_ = 0;
   std::optional<StepRecord> last_step_;
   bool replaces_ = false;  // will replace an earlier run's record after the first epoch
@@ -328,11 +330,11 @@ void retell(std::string_view text, RunSink& sink) {
   });
 }
 
-std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
+std::unique_ptr<RunSink> make_run_file(const fs::path& path) {
   return std::make_unique<RunFile>(path);
 }
 
-bool holds_other_run(const std::filesystem::path& path, double started) {
+bool holds_other_run(const fs::path& path, double started) {
   if (!is_file(path)) return false;
   std::ifstream file(path, std::ios::binary);
   for (std::string line; std::getline(file, line);)
@@ -340,28 +342,28 @@ bool holds_other_run(const std::filesystem::path& path, double started) {
   return false;
 }
 
-std::filesystem::path next_record(const std::filesystem::path& path) {
+fs::path next_record(const fs::path& path) {
   return path.string() + ".next";
 }
 
-std::filesystem::path record_of(const std::filesystem::path& path) {
+fs::path record_of(const fs::path& path) {
   if (!is_folder(path)) return path;
-  const std::filesystem::path record = path / kRunFileName;
+  const fs::path record = path / kRunFileName;
   const bool is_of_run =
       !is_there(record) && !is_there(next_record(record)) && is_folder(path / kLogsOfRun);
   return is_of_run ? path / kLogsOfRun / kRunFileName : record;
 }
 
-std::filesystem::path model_of(const std::filesystem::path& path) {
-  const std::filesystem::path model = path / kModelOfRun;  // a file, in a model directory
+fs::path model_of(const fs::path& path) {
+  const fs::path model = path / kModelOfRun;  // a file, in a model directory
   const bool is_of_run =
       is_folder(model) && (is_folder(path / kLogsOfRun) || is_folder(path / kCheckpointsOfRun));
   return is_of_run ? model : path;
 }
 
-RunRecord read_run(const std::filesystem::path& path) {
-  const std::filesystem::path file = record_of(path);
-  if (type_at(file) == std::filesystem::file_type::not_found)
+RunRecord read_run(const fs::path& path) {
+  const fs::path file = record_of(path);
+  if (type_at(file) == fs::file_type::not_found)
     refuse("'" + file.string() + "' does not exist: give the --log-path of a `kiln train` run." +
            did_you_mean_path(path));
   RunFollower follower(file);
@@ -374,8 +376,8 @@ RunRecord read_run(const std::filesystem::path& path) {
   return follower.run();
 }
 
-std::optional<RunRecord> find_record(const std::filesystem::path& path, double start_time) {
-  for (const std::filesystem::path& file : {path, next_record(path)}) {
+std::optional<RunRecord> find_record(const fs::path& path, double start_time) {
+  for (const fs::path& file : {path, next_record(path)}) {
     if (!is_of_run(file, start_time)) continue;
     try {
       return read_run(file);
@@ -397,11 +399,10 @@ void add_lost_work(const std::optional<RunRecord>& old, Interruption* interrupti
       std::max(0.0, interruption->last_seen - interruption->checkpoint_time);
 }
 
-void refuse_records(const std::filesystem::path& output,
-                    const std::vector<std::string>& log_paths) {
+void refuse_records(const fs::path& output, const std::vector<std::string>& log_paths) {
   for (const std::string& path : log_paths) {
     std::error_code none_there;
-    if (std::filesystem::equivalent(output, record_of(path), none_there))
+    if (fs::equivalent(output, record_of(path), none_there))
       throw Error(
           ErrorCode::kUserError,
           "'" + output.string() +
@@ -411,10 +412,9 @@ void refuse_records(const std::filesystem::path& output,
 
 bool RunFollower::read_news() {
   std::error_code fault;
-  const auto kind = std::filesystem::status(file_, fault).type();
-  if (kind == std::filesystem::file_type::not_found) return false;
-  if (kind != std::filesystem::file_type::regular)
-    refuse_unreadable(file_, fault ? fault.value() : EINVAL);
+  const auto kind = fs::status(file_, fault).type();
+  if (kind == fs::file_type::not_found) return false;
+  if (kind != fs::file_type::regular) refuse_unreadable(file_, fault ? fault.value() : EINVAL);
   std::ifstream file(file_, std::ios::binary);
   if (!file) refuse_unreadable(file_, errno);
   file.seekg(static_cast<std::streamoff>(read_));

@@ -79,9 +79,10 @@ inline std::string json_text(const Json& json, int indent = -1) {
 // The fields of a run's records with their names in `metrics.jsonl`, listed once for both writing
 // and reading. KILN_FIELDS(Record, a, b): where they are called as its members.
 #define KILN_FIELD(name) field(#name, record.name);
-#define KILN_FIELDS(Record, ...)                                       \
-  void visit_fields(Is<Record> auto& record, auto&& field) {           \
-    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(KILN_FIELD, __VA_ARGS__)) \
+#define KILN_EACH(...) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(KILN_FIELD, __VA_ARGS__))
+#define KILN_FIELDS(Record, ...)                             \
+  void visit_fields(Is<Record> auto& record, auto&& field) { \
+    KILN_EACH(__VA_ARGS__)                                   \
   }
 
 void visit_fields(Is<Totals> auto& totals, auto&& field) {
@@ -91,14 +92,11 @@ void visit_fields(Is<Totals> auto& totals, auto&& field) {
 
 KILN_FIELDS(StepTimes, data_wait, forward, backward, communication, optimizer)
 
-void visit_fields(Is<StepRecord> auto& step, auto&& field) {
-  fields(field, "time", step.time, "epoch", step.epoch, "num_epochs", step.num_epochs, "step",
-         step.step, "num_steps", step.num_steps, "learning_rate", step.learning_rate, "batch",
-         step.batch, "so_far", step.so_far, "batch_seconds", step.batch_seconds, "epoch_seconds",
-         step.epoch_seconds, "batch_images_per_second", step.batch_images_per_second,
-         "epoch_images_per_second", step.epoch_images_per_second, "data_wait_share",
-         step.data_wait_share, "elapsed_seconds", step.elapsed_seconds, "seconds_left",
-         step.seconds_left, "seconds", step.times);
+void visit_fields(Is<StepRecord> auto& record, auto&& field) {
+  KILN_EACH(time, epoch, num_epochs, step, num_steps, learning_rate, batch, so_far, batch_seconds,
+            epoch_seconds, batch_images_per_second, epoch_images_per_second, data_wait_share,
+            elapsed_seconds, seconds_left)
+  field("seconds", record.times);
 }
 
 KILN_FIELDS(CommunicationTime, summing, waiting)
@@ -111,18 +109,15 @@ KILN_FIELDS(Figure, name, title, line, value, is_counted)
 
 KILN_FIELDS(LabelCalibration, temperature, threshold, answers)
 
-void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
-  fields(field, "time", epoch.time, "epoch", epoch.epoch, "num_steps", epoch.num_steps,
-         "learning_rate", epoch.learning_rate, "average_images_per_second",
-         epoch.average_images_per_second, "train_images_per_second", epoch.train_images_per_second,
-         "train", epoch.train, "valid", epoch.valid, "valid_macro", epoch.macro, "valid_figures",
-         epoch.figures, "train_seconds", epoch.train_seconds, "valid_seconds", epoch.valid_seconds,
-         "data_wait_seconds", epoch.data_wait_seconds, "gradient_sums", epoch.communication,
-         "seconds", epoch.times, "peak_memory_bytes", epoch.peak_memory_bytes, "peak_device_bytes",
-         epoch.peak_device_bytes, "gpu", epoch.gpu, "cpu_share", epoch.cpu_share,
-         "bad_train_images", epoch.bad_train_images, "bad_valid_images", epoch.bad_valid_images,
-         "skipped_steps", epoch.skipped_steps, "validation_images_in_training",
-         epoch.valid_in_train, "doubts", epoch.doubts);
+void visit_fields(Is<EpochRecord> auto& record, auto&& field) {
+  KILN_EACH(time, epoch, num_steps, learning_rate, average_images_per_second,
+            train_images_per_second, train, valid)
+  fields(field, "valid_macro", record.macro, "valid_figures", record.figures);
+  KILN_EACH(train_seconds, valid_seconds, data_wait_seconds)
+  fields(field, "gradient_sums", record.communication, "seconds", record.times);
+  KILN_EACH(peak_memory_bytes, peak_device_bytes, gpu, cpu_share, bad_train_images,
+            bad_valid_images, skipped_steps)
+  fields(field, "validation_images_in_training", record.valid_in_train, "doubts", record.doubts);
 }
 
 KILN_FIELDS(TaskWords, task, right, for_small_classes, train_images, valid_images)

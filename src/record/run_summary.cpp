@@ -41,8 +41,7 @@ Interval out_of_fold_interval(std::int64_t hits, std::int64_t count) {
 }
 
 double independent_images(const RunRecord& run, const EpochRecord& epoch) {
-  return static_cast<double>(epoch.valid.count) /
-         (run.details.out_of_fold.is_validation ? kImagesForOne : 1);
+  return epoch.valid.count / (run.details.out_of_fold.is_validation ? kImagesForOne : 1);
 }
 
 bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing, double level) {
@@ -189,8 +188,7 @@ double plausible_silence(const RunRecord& run) {
   std::sort(times.begin(), times.end());
   std::vector<double> gaps;  // without the pauses before a resume
   for (std::size_t i = 1; i < times.size(); ++i)
-    if (std::find(resumed.begin(), resumed.end(), times[i]) == resumed.end())
-      gaps.push_back(times[i] - times[i - 1]);
+    if (std::ranges::count(resumed, times[i]) == 0) gaps.push_back(times[i] - times[i - 1]);
   if (gaps.empty()) return kBeforeTheFirstStep;
   // Allows the first validation as much time as the run has taken so far: it takes less.
   const double all = run.epochs.empty() ? std::accumulate(gaps.begin(), gaps.end(), 0.0) : 0;
@@ -371,13 +369,11 @@ CondensedMatrix condensed(const ConfusionMatrix& matrix, int most) {
   const auto num_shown = static_cast<int>(small.labels.size());
   small.num_others = matrix.empty() ? 0 : matrix.num_classes - num_shown;
   std::vector<int> row_of(static_cast<std::size_t>(num_shown + small.num_others), num_shown);
-  for (int row = 0; row < num_shown; ++row)
-    row_of[static_cast<std::size_t>(small.labels[static_cast<std::size_t>(row)])] = row;
+  for (int row = 0; row < num_shown; ++row) row_of[small.labels[row]] = row;
   small.counts = empty_matrix(num_shown + (small.num_others > 0 ? 1 : 0));
   for (int truth = 0; !matrix.empty() && truth < matrix.num_classes; ++truth)
     for (int guess = 0; guess < matrix.num_classes; ++guess)
-      small.counts.at(row_of[static_cast<std::size_t>(truth)],
-                      row_of[static_cast<std::size_t>(guess)]) += matrix.at(truth, guess);
+      small.counts.at(row_of[truth], row_of[guess]) += matrix.at(truth, guess);
   return small;
 }
 

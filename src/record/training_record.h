@@ -100,9 +100,7 @@ inline std::vector<AnswerBin> empty_answer_bins() {
 
 // Adds one prediction to `bins`, the first of which starts at 0. `confidence` is in [0, 1].
 inline void count_answer(double confidence, bool is_right, std::vector<AnswerBin>& bins) {
-  const auto next =
-      std::upper_bound(bins.begin(), bins.end(), confidence,
-                       [](double value, const AnswerBin& bin) { return value < bin.from; });
+  const auto next = std::ranges::upper_bound(bins, confidence, {}, &AnswerBin::from);
   AnswerBin& bin = next == bins.begin() ? *next : *(next - 1);
   ++bin.images;
   if (is_right) ++bin.right;
@@ -177,10 +175,10 @@ struct StepRecord {
   int epoch = 0, num_epochs = 0;  // from 1
   int step = 0, num_steps = 0;    // from 1, within the epoch
   double learning_rate = 0;
-  StepTimes times;  // of the epoch so far
+  StepTimes times = {};  // of the epoch so far
   double batch_seconds = 0, epoch_seconds = 0;
   double batch_images_per_second = 0, epoch_images_per_second = 0;
-  Totals batch, so_far;
+  Totals batch = {}, so_far = {};
   double data_wait_share = 0;               // fraction of the epoch's time so far
   double elapsed_seconds = 0;               // of the epoch so far
   std::optional<double> seconds_left = {};  // to the whole run, as rank 0 expects it
@@ -238,8 +236,7 @@ struct ConfusionMatrix {
 
  private:
   std::size_t place(int truth, int guess) const {
-    return static_cast<std::size_t>(truth) * static_cast<std::size_t>(num_classes) +
-           static_cast<std::size_t>(guess);
+    return static_cast<std::size_t>(truth) * num_classes + guess;
   }
 };
 

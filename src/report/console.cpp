@@ -25,10 +25,6 @@ std::string bar(double share, int width, bool utf8) {
   return text + "]";
 }
 
-double share_of(const StepRecord& at) {
-  return static_cast<double>(at.step) / at.num_steps;
-}
-
 // Returns `title`, a bar, and the first of `ends` that leaves room for the bar; if none does, the
 // last of `ends` without a bar.
 std::string live_line(const std::string& title, double share, const std::vector<std::string>& ends,
@@ -44,7 +40,8 @@ std::string live_line(const std::string& title, double share, const std::vector<
 
 std::string live_line(const StepRecord& at, const std::vector<std::string>& ends,
                       const LiveLine& live) {
-  return live_line(formatted("epoch %d/%d ", at.epoch, at.num_epochs), share_of(at), ends, live);
+  return live_line(formatted("epoch %d/%d ", at.epoch, at.num_epochs),
+                   static_cast<double>(at.step) / at.num_steps, ends, live);
 }
 
 std::string left_text(double seconds) {
@@ -308,8 +305,7 @@ std::string scoring_line(long long done, long long total, double seconds, const 
   const std::string rate = rate_text(per_second);
   if (total == 0) return grouped(done) + " images" + rate;
   const std::string begin = " " + grouped(done) + "/" + grouped(total) + " images";
-  const std::string left =
-      per_second > 0 ? left_text(static_cast<double>(total - done) / per_second) : "";
+  const std::string left = per_second > 0 ? left_text((total - done) / per_second) : "";
   const double share = static_cast<double>(done) / static_cast<double>(total);
   return live_line("", share, {begin + rate + left, begin + left}, live);
 }
@@ -320,20 +316,19 @@ std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int
   std::vector<std::string> rows = {
       formatted("  epoch  learning rate  train loss %9s  valid loss %9s  images/s", right.c_str(),
                 right.c_str())};
-  bool has_star = false;
   const std::size_t stride =
       epochs.size() <= kMaxRows ? 1 : (epochs.size() + kMaxRows - 3) / (kMaxRows - 2);
   for (std::size_t i = 0; i < epochs.size(); ++i) {
     const EpochRecord& epoch = epochs[i];
     const bool kept = epoch.epoch == saved_epoch;
-    has_star = has_star || kept;
     if (i % stride != 0 && i + 1 != epochs.size() && !kept) continue;
     rows.push_back(formatted("%s %5d %14.4g %11.4f %7.2f %% %11.4f %7.2f %% %9.1f",
                              kept ? "*" : " ", epoch.epoch, epoch.learning_rate, epoch.train.loss(),
                              100 * epoch.train.top1_accuracy(), epoch.valid.loss(),
                              100 * epoch.valid.top1_accuracy(), epoch.train_images_per_second));
   }
-  if (has_star) rows.emplace_back("* the epoch whose weights were saved");
+  if (std::ranges::count(epochs, saved_epoch, &EpochRecord::epoch) > 0)
+    rows.emplace_back("* the epoch whose weights were saved");
   return rows;
 }
 

@@ -8,6 +8,8 @@
 #include "base/url.h"
 #include "record/run_json.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 namespace {
 
@@ -54,20 +56,19 @@ bool is_run_of_azure_ml() {
   return std::getenv("AZUREML_RUN_ID") != nullptr;
 }
 
-std::filesystem::path error_info_path(const std::filesystem::path& log_path) {
-  return (is_run_of_azure_ml() ? std::filesystem::path("outputs") : log_path) /
-         "module_statistics" / "error_info.json";
+fs::path error_info_path(const fs::path& log_path) {
+  return (is_run_of_azure_ml() ? fs::path("outputs") : log_path) / "module_statistics" /
+         "error_info.json";
 }
 
-void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log) try {
-  std::filesystem::create_directories(path.parent_path());
+void write_error_info(const fs::path& path, const std::string& text, Log& log) try {
+  fs::create_directories(path.parent_path());
   write_file_durably(path, text);
 } catch (const std::exception& failure) {
   log.warning(std::string("error_info.json could not be written: ") + failure.what());
 }
 
-void tell(const FailureReport& failure, const std::optional<std::filesystem::path>& path,
-          Log& log) {
+void tell(const FailureReport& failure, const std::optional<fs::path>& path, Log& log) {
   for (const std::string& message : failure.messages) log.error(message);
   if (failure.error_info.empty()) return;
   if (path) write_error_info(*path, failure.error_info, log);
@@ -80,7 +81,7 @@ FailureReport report_failure(const std::exception_ptr& failure) try {
   return report_errors({error});
 } catch (const Problems& problems) {
   return report_errors(problems.errors());
-} catch (const std::filesystem::filesystem_error& fault) {  // the user's files: not a bug
+} catch (const fs::filesystem_error& fault) {  // the user's files: not a bug
   return report_errors(
       {Error(ErrorCode::kFailedToCompleteOperation,
              quoted_path(fault.path1()) + " cannot be used: " + system_words(fault.code().value()) +

@@ -110,20 +110,17 @@ std::string pictures_event(const ValidationDetails& details,
     add("Confusion matrix", "Rows: true classes; columns: predictions; in class order.",
         confusion_image(details.confusion));
   const auto name = [&](int id) { return for_people(classes.at(id)); };
-  const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images,
-                           const auto& verdict) {
-    for (std::size_t i = 0; i < std::min(images.size(), kMostPictures); ++i)
-      if (const Thumbnail& thumbnail = images[i].thumbnail; !thumbnail.jpeg.empty())
-        add(group + "/" + std::to_string(i + 1),
-            verdict(images[i]) + formatted(" (%.1f %%): ", 100 * images[i].confidence) +
-                for_people(images[i].file),
-            image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
-  };
   for (const PictureList& list : details.pictures)
-    add_all(list.heading, list.images, [&](const JudgedImage& judged) {
-      return list.word.empty() ? name(judged.truth) + ", predicted as " + name(judged.guess)
-                               : name(judged.guess) + " " + list.word;  // "cat missed"
-    });
+    for (std::size_t i = 0; i < std::min(list.images.size(), kMostPictures); ++i) {
+      const JudgedImage& judged = list.images[i];
+      const std::string verdict = list.word.empty()
+                                      ? name(judged.truth) + ", predicted as " + name(judged.guess)
+                                      : name(judged.guess) + " " + list.word;  // "cat missed"
+      if (const Thumbnail& thumbnail = judged.thumbnail; !thumbnail.jpeg.empty())
+        add(list.heading + "/" + std::to_string(i + 1),
+            verdict + formatted(" (%.1f %%): ", 100 * judged.confidence) + for_people(judged.file),
+            image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
+    }
   return values_event(summary, time, step);
 }
 

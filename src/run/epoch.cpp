@@ -88,10 +88,47 @@ class StepVotes {
         loader_(loader),
         votes_(run.world, run.config.ranks.exchange.kind->max_lag) {}
 
-  // The run's Stop hears what the ranks agree on.
-  void before_steps();     // once: a stream may contain no image at all
-  void after_step();       // after each step
-  void after_last_step();  // once: acts on the votes still in flight, until the run stops
+  // The run's Stop hears what the ranks agree on. Once: a stream may contain no image at all.
+  // A rank may still wait for its stream when others already have images. So all vote before the
+  // first step: they can agree to stop, and the epoch ends as soon as one stream has ended.
+  void before_steps() {
+    const Dataset& train = run_.sources.train;
+    if (!train.is_stream()) return;
+    const bool has_ended = !loader_.await_step();  // or a stop signal came; see ballot()
+    Vote mine = ballot(false);
+    mine.has_ended = has_ended;
+    const Vote all = vote(run_.world, mine);
+    run_.stop->add_votes(all);
+    if (run_.stop->now()) return;
+    all.has_ended
+        ? loader_.end_here()
+        : require_one_stream(run_.world, run_.plan.division, train.name, loader_.beginning());
+  }
+
+  void after_step() {
+    PendingStep step;
+    step.is_printed = (training_.steps_done() - 1) % run_.config.output.print_freq == 0;
+    step.faults = loader_.take_faults();
+    const bool has_ended = training_.wants_step() && !loader_.await_step();
+    Vote mine = ballot(!step.faults.empty());
+    mine.has_ended = has_ended;
+    mine.wants_checkpoint = run_.checkpoints->is_due(/*epoch_ended=*/false);
+    run_.stop->count_step();
+    mine.is_out_of_time = run_.stop->leaves_no_step();
+    if (step.is_printed) {
+      step.printed = training_.printed_step();
+      mine.has_diverged = step.printed.first_nonfinite_step != 0;
+      mine.numbers = summed_numbers(step.printed.record);
+    }
+    votes_.cast(mine);
+    pending_.push_back(std::move(step));
+    if (votes_.is_due()) act_on_oldest();
+  }
+
+  // Once: acts on the votes still in flight, until the run stops.
+  void after_last_step() {
+    while (!votes_.is_empty() && !run_.stop->now()) act_on_oldest();
+  }
 
  private:
   // What this rank keeps for a vote from casting it until acting on it.
@@ -102,7 +139,32 @@ class StepVotes {
     bool is_answered = false;  // a checkpoint has been written since
   };
 
-  void act_on_oldest();
+  void act_on_oldest() {
+    const Vote all = votes_.take();
+    PendingStep step = std::move(pending_.front());
+    pending_.pop_front();
+    if (all.has_bad_images)
+      run_.bad_train->record_on_all_ranks(step.faults, run_.world, run_.console);
+    if (all.has_diverged)
+      throw_diverged(run_.world, step.printed.record, step.printed.first_nonfinite_step);
+    if (step.is_printed) {
+      set_summed_numbers(all.numbers, step.printed.record);
+      run_.log.step(step.printed.record);
+    }
+    run_.log.progress(training_.timing());
+    if (run_.trace) run_.trace->after_step();
+    if (all.has_ended && all.stop_signal == 0) loader_.end_here();
+    run_.stop->add_votes(all);
+    if (run_.stop->now()) {
+      // A rank whose read was cut short by the stop signal may have trained on an incomplete batch,
+      // so no checkpoint starts from this step.
+      if (run_.world.sum({loader_.was_cut_short() ? 1.0 : 0.0}).front() > 0)
+        run_.checkpoints->skip_final();
+    } else if (all.wants_checkpoint && !step.is_answered) {
+      run_.checkpoints->begin();
+      for (PendingStep& later : pending_) later.is_answered = true;
+    }
+  }
 
   Run& run_;
   TrainEpoch& training_;
@@ -110,74 +172,6 @@ class StepVotes {
   DelayedVotes votes_;
   std::deque<PendingStep> pending_;
 };
-
-// A rank may still wait for its stream when others already have images. So all vote before the
-// first step: they can agree to stop, and the epoch ends as soon as one stream has ended.
-void StepVotes::before_steps() {
-  const Dataset& train = run_.sources.train;
-  if (!train.is_stream()) return;
-  const bool has_ended = !loader_.await_step();  // or a stop signal came; see ballot()
-  Vote mine = ballot(false);
-  mine.has_ended = has_ended;
-  const Vote all = vote(run_.world, mine);
-  run_.stop->add_votes(all);
-  if (run_.stop->now()) return;
-  if (all.has_ended)
-    loader_.end_here();
-  else
-    require_one_stream(run_.world, run_.plan.division, train.name, loader_.beginning());
-}
-
-void StepVotes::after_step() {
-  PendingStep step;
-  step.is_printed = (training_.steps_done() - 1) % run_.config.output.print_freq == 0;
-  step.faults = loader_.take_faults();
-  const bool has_ended = training_.wants_step() && !loader_.await_step();
-  Vote mine = ballot(!step.faults.empty());
-  mine.has_ended = has_ended;
-  mine.wants_checkpoint = run_.checkpoints->is_due(/*epoch_ended=*/false);
-  run_.stop->count_step();
-  mine.is_out_of_time = run_.stop->leaves_no_step();
-  if (step.is_printed) {
-    step.printed = training_.printed_step();
-    mine.has_diverged = step.printed.first_nonfinite_step != 0;
-    mine.numbers = summed_numbers(step.printed.record);
-  }
-  votes_.cast(mine);
-  pending_.push_back(std::move(step));
-  if (votes_.is_due()) act_on_oldest();
-}
-
-void StepVotes::after_last_step() {
-  while (!votes_.is_empty() && !run_.stop->now()) act_on_oldest();
-}
-
-void StepVotes::act_on_oldest() {
-  const Vote all = votes_.take();
-  PendingStep step = std::move(pending_.front());
-  pending_.pop_front();
-  if (all.has_bad_images)
-    run_.bad_train->record_on_all_ranks(step.faults, run_.world, run_.console);
-  if (all.has_diverged)
-    throw_diverged(run_.world, step.printed.record, step.printed.first_nonfinite_step);
-  if (step.is_printed) {
-    set_summed_numbers(all.numbers, step.printed.record);
-    run_.log.step(step.printed.record);
-  }
-  run_.log.progress(training_.timing());
-  if (run_.trace) run_.trace->after_step();
-  if (all.has_ended && all.stop_signal == 0) loader_.end_here();
-  run_.stop->add_votes(all);
-  if (run_.stop->now()) {
-    // A rank whose read was cut short by the stop signal may have trained on an incomplete batch,
-    // so no checkpoint starts from this step.
-    if (run_.world.sum({loader_.was_cut_short() ? 1.0 : 0.0}).front() > 0)
-      run_.checkpoints->skip_final();
-  } else if (all.wants_checkpoint && !step.is_answered) {
-    run_.checkpoints->begin();
-    for (PendingStep& later : pending_) later.is_answered = true;
-  }
-}
 
 // The steps of an epoch, and this rank's record of them.
 EpochRecord train_steps(Run& run, int epoch) {

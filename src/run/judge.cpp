@@ -16,8 +16,7 @@ ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predi
   if (num_classes > kMaxConfusionClasses) return {};
   std::vector<double> counts(num_classes * num_classes);
   for (const Prediction& prediction : predictions)
-    counts[static_cast<std::size_t>(prediction.label) * num_classes +
-           static_cast<std::size_t>(prediction.predicted)] += 1;
+    counts[prediction.label * num_classes + prediction.predicted] += 1;
   const std::vector<double> sums = world.sum(counts);
   ConfusionMatrix matrix{static_cast<int>(num_classes), {}};
   matrix.counts.assign(sums.begin(), sums.end());

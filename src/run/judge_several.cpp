@@ -54,8 +54,7 @@ class JudgeOfSeveralLabels final : public Judge {
     constexpr double kMost = 1 << 26;
     const std::size_t classes = sources.num_classes(), labels = sources.train.num_labels();
     const std::size_t images = sources.valid.samples.size();
-    if (static_cast<double>(std::max(images, labels)) * static_cast<double>(classes) <= kMost)
-      return;
+    if (static_cast<double>(std::max(images, labels)) * classes <= kMost) return;
     throw Error(ErrorCode::kUserError,
                 formatted("--task multi-label keeps %zu classes of all %zu validation images and "
                           "%zu combinations of labels in memory: use fewer of them.",

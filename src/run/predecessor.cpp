@@ -64,9 +64,8 @@ std::string description_of(const fs::path& folder) {
   }
   const ModelFacts facts = facts_in(folder);
   if (!std::isnan(facts.value)) parts.push_back(facts.figure + " " + percent(facts.value));
-  parts.push_back(facts.started > 0
-                      ? "of the run that began " + utc_text(facts.started)
-                      : "written " + utc_text(static_cast<double>(written.st_mtim.tv_sec)));
+  parts.push_back(facts.started > 0 ? "of the run that began " + utc_text(facts.started)
+                                    : "written " + utc_text(written.st_mtim.tv_sec));
   return joined(parts, ", ");
 }
 

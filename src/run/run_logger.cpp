@@ -14,6 +14,8 @@
 #include "report/page/page.h"
 #include "report/sinks.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 
 double CpuMeter::take_share(int num_threads) {
@@ -24,7 +26,7 @@ double CpuMeter::take_share(int num_threads) {
 
 void add_run_sinks(const OutputConfig& config, const std::function<std::string()>& repeat,
                    RunReporter& reporter) {
-  const std::filesystem::path folder = config.log_path;
+  const fs::path folder = config.log_path;
   if (::access(folder.c_str(), W_OK) == 0) {  // else it was warned about
     reporter.add([&] { return make_run_file(folder / kRunFileName); }, folder);
     if (repeat)
@@ -63,7 +65,7 @@ void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings,
                        const std::string& record) {
   if (!leads_ && record.empty()) return this->start(std::move(start), warnings);
   const double first_start = parse_run(record).start.time;
-  const std::filesystem::path logs = config_.log_path;
+  const fs::path logs = config_.log_path;
   if (leads_) add_lost_work(find_record(logs / kRunFileName, first_start), &stop);
   add_sinks(warnings);
   reporter_.resume(std::move(start), record, stop, logs / kPicturesName);
@@ -84,8 +86,7 @@ void RunLogger::add_sinks(const std::vector<std::string>& warnings) {
   if (leads_)
     add_run_sinks(
         config_, [this] { return repeat_text(settings_, why_not_equal_); }, reporter_);
-  reporter_.add(
-      [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
+  reporter_.add([&] { return make_console(log_, fs::path(config_.log_path) / kReportName); });
   for (const std::string& warning : warnings)
     leads_ ? log_.warning(warning) : log_.info("warning: " + warning);
 }
@@ -134,12 +135,10 @@ double RunLogger::seconds_left(const StepRecord& timing) const {
 }
 
 void RunLogger::validating(int epoch, int step, int num_steps) {
-  StepRecord at;
-  at.epoch = epoch;
-  at.num_epochs = reporter_.run().start.num_epochs;
-  at.step = step;
-  at.num_steps = num_steps;
-  reporter_.validating(at);
+  reporter_.validating({.epoch = epoch,
+                        .num_epochs = reporter_.run().start.num_epochs,
+                        .step = step,
+                        .num_steps = num_steps});
 }
 
 void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {

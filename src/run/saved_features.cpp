@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/system.h"
 #include "base/text.h"
+#include "data/loader/sampler.h"
 #include "model/weights/starting_weights.h"
 #include "parallel/gradients/communicator.h"
 #include "predict/features/known_features.h"
@@ -55,8 +55,7 @@ std::vector<std::uint32_t> part_of_rank(const std::vector<std::uint32_t>& images
                                         const Shard& shard) {
   std::vector<std::uint32_t> mine;
   if (shard.rank >= shard.num_ranks) return mine;  // it trains nothing
-  for (const std::uint32_t i : validation_indices(static_cast<std::uint32_t>(images.size()), shard))
-    mine.push_back(images[i]);
+  for (const std::uint32_t i : validation_indices(images.size(), shard)) mine.push_back(images[i]);
   return mine;
 }
 
@@ -75,8 +74,7 @@ std::vector<std::uint32_t> training_images(const Run& run, std::int64_t count) {
 std::vector<std::uint32_t> validation_images(const Run& run, std::int64_t count) {
   const auto all = static_cast<std::int64_t>(run.num_valid_images());
   const auto size = static_cast<std::int64_t>(run.sources.valid.samples.size());
-  return part_of_rank(evenly(static_cast<std::uint32_t>(size), (size * count + all - 1) / all),
-                      run.plan.division.valid);
+  return part_of_rank(evenly(size, (size * count + all - 1) / all), run.plan.division.valid);
 }
 
 LabeledFeatures pass_over(Run& run, Dataset& set, std::vector<std::uint32_t> images) {
@@ -134,14 +132,6 @@ FeatureSets affordable_pass(Run& run, std::string& fault) {
                        validation_images(run, chosen.valid), fault);
 }
 
-// The best epoch's last layer on rank 0; after a fit of features the network has another one.
-void restore_head(Run& run) {
-  const at::NoGradGuard no_grad;
-  for (const NamedTensor& own : run.state->model->head())
-    for (const NamedTensor& weight : run.state->progress.best.weights)
-      if (weight.name == own.name) own.tensor.copy_(weight.tensor);
-}
-
 // Of these validation images, those that are least like the training images. On rank 0, which has
 // them.
 PictureList least_alike(Run& run, const Likeness& likeness, const LabeledFeatures& valid,
@@ -168,6 +158,13 @@ PictureList least_alike(Run& run, const Likeness& likeness, const LabeledFeature
 
 }  // namespace
 
+void restore_head(Run& run) {
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& own : run.state->model->head())
+    for (const NamedTensor& weight : run.state->progress.best.weights)
+      if (weight.name == own.name) own.tensor.copy_(weight.tensor);
+}
+
 std::string training_features_of_saved(Run& run) {
   if (!run.config.output.keep_features || run.state->progress.best.epoch == 0) return "";
   run.world.enter("features of all training images", /*patient=*/true);
@@ -175,8 +172,7 @@ std::string training_features_of_saved(Run& run) {
   std::string fault;
   if (!run.plan.uses_features) {  // otherwise it has them
     restore_best(run);
-    std::vector<std::uint32_t> all(samples.size());
-    std::iota(all.begin(), all.end(), 0U);
+    const auto all = validation_indices(static_cast<std::uint32_t>(samples.size()), {});
     run.features = gathered_pass(run, part_of_rank(all, run.plan.division.train), {}, fault);
   }
   if (!run.world.leads()) return "";

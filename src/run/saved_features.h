@@ -23,4 +23,7 @@ std::string features_of_saved(Run& run);
 // as float32, three times.
 std::string training_features_of_saved(Run& run);
 
+// Copies the best epoch's last layers, where this rank has them, to the network in the state.
+void restore_head(Run& run);
+
 }  // namespace kiln

@@ -30,8 +30,7 @@ int epochs_that_fit(const TimeBudget& budget) {
 }
 
 double closing_seconds(double limit, long long bytes) {
-  return std::min(kMaxHeldBack * limit,
-                  kReportSeconds + static_cast<double>(bytes) / kBytesPerSecond);
+  return std::min(kMaxHeldBack * limit, kReportSeconds + bytes / kBytesPerSecond);
 }
 
 Stop::Stop(const StopRule& rule, World& world, const RunClock& clock, TrainState& state,

@@ -38,9 +38,7 @@ struct Length {
     return steps == 0 ? steps_per_epoch : std::min(steps - steps_before(epoch), steps_per_epoch);
   }
   // The epochs that --steps needs.
-  int epochs_for_steps() const {
-    return static_cast<int>((steps + steps_per_epoch - 1) / steps_per_epoch);
-  }
+  int epochs_for_steps() const { return (steps + steps_per_epoch - 1) / steps_per_epoch; }
   // The last epoch that is trained, if the schedule has this many.
   int last_epoch(int scheduled) const {
     return first_epochs + (steps == 0 ? scheduled : std::min(scheduled, epochs_for_steps()));

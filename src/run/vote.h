@@ -38,8 +38,7 @@ Vote to_vote(const std::vector<double>& sums);
 // slowest rank. All ranks act on a vote after the same step. One thread.
 class DelayedVotes {
  public:
-  DelayedVotes(World& world, int max_lag)
-      : world_(world), max_lag_(static_cast<std::size_t>(max_lag)) {}
+  DelayedVotes(World& world, int max_lag) : world_(world), max_lag_(max_lag) {}
 
   void cast(const Vote& mine) { under_way_.push_back(world_.start_sum(to_values(mine))); }
   // Whether more than `max_lag` votes are in flight: the oldest must be taken before the next step.

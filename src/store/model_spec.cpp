@@ -28,7 +28,7 @@ Error meta_fault(const std::string& where, const std::string& fault) {
                "'" + where + "' " + fault + ". Give a folder written by 'kiln init-model'.");
 }
 
-constexpr std::size_t kMaxSpec = 1 << 16;
+constexpr std::size_t kMaxSpecBytes = 1 << 16;
 constexpr double kMinDivisor = 1e-6, kMaxDivisor = 1e6;  // beyond, answers are no numbers
 constexpr int kMaxClasses = 1'000'000;
 constexpr std::string_view kFlavor = "pytorch", kMultiLabelFlavor = "pytorch-multi-label";
@@ -248,7 +248,7 @@ DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
 
 ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
   const SpecReader reader(where);
-  if (yaml.size() > kMaxSpec) reader.fail("it is larger than 64 KiB");
+  if (yaml.size() > kMaxSpecBytes) reader.fail("it is larger than 64 KiB");
   try {
     return read_spec(reader, YAML::Load(std::string(yaml)));
   } catch (const YAML::Exception& fault) {

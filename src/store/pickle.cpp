@@ -25,8 +25,7 @@ constexpr std::string_view kRebuildOwnParameter = "torch._utils _rebuild_paramet
 
 // The type of torch's storage class `name`; null if it is not a known one.
 const DTypeFacts* find_storage_class(std::string_view name) {
-  const auto* const found = std::find_if(kDTypes.begin(), kDTypes.end(),
-                                         [&](const auto& known) { return known.storage == name; });
+  const auto* const found = std::ranges::find(kDTypes, name, &DTypeFacts::storage);
   return found == kDTypes.end() ? nullptr : found;
 }
 

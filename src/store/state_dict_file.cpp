@@ -155,13 +155,11 @@ DType dtype_of(const Json& value, const std::string& name) {
 Entry read_entry(const std::string& name, const Json& value) {
   if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
       !value.contains("shape") || !value.contains("data_offsets") || !value["shape"].is_array() ||
-      !value["data_offsets"].is_array() || value["data_offsets"].size() != 2) {
+      !value["data_offsets"].is_array() || value["data_offsets"].size() != 2)
     throw FormatFault("its tensor " + quoted_beginning(name) +
                       " does not have dtype, shape and data_offsets");
-  }
   Entry entry{name, dtype_of(value["dtype"], name), {}, 0, 0};
-  for (const Json& dimension : value["shape"])
-    entry.shape.push_back(static_cast<std::int64_t>(number_of(dimension, name)));
+  for (const Json& dimension : value["shape"]) entry.shape.push_back(number_of(dimension, name));
   const std::optional<std::uint64_t> size = bytes_of_shape(entry.shape, entry.dtype);
   entry.begin = number_of(value["data_offsets"][0], name);
   entry.end = number_of(value["data_offsets"][1], name);
@@ -180,9 +178,8 @@ std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
     else if (!value.is_object() || !std::all_of(value.begin(), value.end(),
                                                 [](const Json& one) { return one.is_string(); }))
       throw FormatFault("its __metadata__ does not map strings to strings");
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& left, const Entry& right) {
-    return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
-  });
+  std::ranges::stable_sort(entries, {},
+                           [](const Entry& it) { return std::pair(it.begin, it.end); });
   std::uint64_t at = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != at)

@@ -24,8 +24,7 @@ constexpr std::uint32_t kEndSignature = 0x06054b50;
 constexpr std::size_t kAlignment = 64;
 
 std::uint32_t checksum_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+  return crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
 }  // namespace
@@ -403,8 +402,7 @@ std::string_view view_of(const PickleValue& storage, std::string_view root) {
   const std::int64_t count = storage.items[2]->number;
   if (first < 0 || count < 0 || first > storage.number || count > storage.number - first)
     throw FormatFault("it has a view that reaches beyond its storage");
-  return root.substr(static_cast<std::size_t>(first) * width,
-                     static_cast<std::size_t>(count) * width);
+  return root.substr(first * width, count * width);
 }
 
 std::string inner_folder(const ZipArchive& archive) {
@@ -445,13 +443,6 @@ void append_tuple(std::string& out, const std::vector<std::int64_t>& numbers) {
   out += 't';
 }
 
-std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * std::max<std::int64_t>(shape[i], 1);
-  return strides;
-}
-
 // An OrderedDict of name -> torch._utils._rebuild_tensor_v2(storage, 0, shape, strides, False,
 // OrderedDict()).
 std::string pickle_of(const StateDict& state) {
@@ -471,7 +462,10 @@ std::string pickle_of(const StateDict& state) {
     out += "tQ";
     append_number(out, 0);
     append_tuple(out, tensor.shape);
-    append_tuple(out, row_major_strides(tensor.shape));
+    std::vector<std::int64_t> strides(tensor.shape.size(), 1);  // row-major
+    for (std::size_t i = strides.size(); i-- > 1;)
+      strides[i - 1] = strides[i] * std::max<std::int64_t>(tensor.shape[i], 1);
+    append_tuple(out, strides);
     out += "\x89h\0)RtR"s;
   }
   return out += "u.";

@@ -53,8 +53,7 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   // not depend on the number of ranks.
   DeviceBatch seen = uploader_.upload(
       *batch, mixes ? mix_numbers(plan_.mix, static_cast<std::uint64_t>(plan_.epoch),
-                                  static_cast<std::uint64_t>(first_image() / 2), batch->places,
-                                  uploader_.size())
+                                  first_image() / 2, batch->places, uploader_.size())
                     : std::vector<float>());
   if (mixes) seen = mixed(seen, plan_.mix);
   plan_.show(seen);

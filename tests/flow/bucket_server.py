@@ -22,7 +22,9 @@ class S3Server:
     def __init__(self):
         import moto.server
         import werkzeug.serving
+        from moto.s3.models import s3_backends
         self.requests, self.misbehave = [], lambda method, key: None  # (method, key)
+        s3_backends.reset()
         backend = moto.server.DomainDispatcherApplication(moto.server.create_backend_app)
 
         def answer(environ, start_response):
@@ -78,7 +80,8 @@ class GoogleServer:
         self.server = create_server("127.0.0.1", 0, in_memory=True, default_bucket="photos", data_dir=str(folder))
         self.server.start()
         self.url = f"http://127.0.0.1:{self.server._api._httpd.server_address[1]}"  # noqa: SLF001
-        self.environment = {"CLOUD_STORAGE_EMULATOR_ENDPOINT": self.url}
+        self.environment = {"CLOUD_STORAGE_EMULATOR_ENDPOINT": self.url,
+                            "GOOGLE_APPLICATION_CREDENTIALS": str(folder / "none")}
 
     def put(self, key, content):
         import urllib.request

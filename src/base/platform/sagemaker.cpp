@@ -11,9 +11,11 @@
 #include "base/system.h"
 #include "base/text.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 
-std::filesystem::path sagemaker_folder() {
+fs::path sagemaker_folder() {
   const std::string folder = environment("SAGEMAKER_BASE_DIR");
   return folder.empty() ? "/opt/ml" : folder;
 }
@@ -32,7 +34,7 @@ constexpr const char* kResources = "SageMaker's resourceconfig.json ";
 }
 
 // Throws Error kParameterParsing if the file holds no JSON object.
-Json read_object(const std::filesystem::path& path) {
+Json read_object(const fs::path& path) {
   const std::string where = "SageMaker's file '" + path.string() + "'";
   std::string text;
   try {
@@ -68,8 +70,7 @@ std::string plain_text(const std::string& name, const Json& value) {
   return inner.is_string() ? inner.get<std::string>() : text;
 }
 
-void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tree,
-                          Problems& problems) {
+void read_hyperparameters(const fs::path& folder, SageMakerTree& tree, Problems& problems) {
   const Json object = read_object(folder / "hyperparameters.json");
   for (const auto& entry : object.items()) {
     const std::string& name = entry.key();
@@ -88,7 +89,7 @@ void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tr
 
 }  // namespace
 
-SageMakerHosts read_sagemaker_hosts(const std::filesystem::path& file) {
+SageMakerHosts read_sagemaker_hosts(const fs::path& file) {
   const Json object = read_object(file);
   SageMakerHosts found{.current_host = text_member(object, "current_host"),
                        .network_interface = text_member(object, "network_interface_name")};
@@ -113,10 +114,10 @@ SageMakerHosts read_sagemaker_hosts(const std::filesystem::path& file) {
   return found;
 }
 
-SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems) {
+SageMakerTree read_sagemaker_tree(const fs::path& folder, Problems& problems) {
   SageMakerTree tree;
   Problems of_files;
-  const std::filesystem::path files = folder / "input/config";
+  const fs::path files = folder / "input/config";
   of_files.collect([&] {
     static_cast<SageMakerHosts&>(tree) = read_sagemaker_hosts(files / "resourceconfig.json");
   });
@@ -141,7 +142,7 @@ bool is_processing_job() {
   return is_there(sagemaker_folder() / "config/resourceconfig.json");
 }
 
-std::filesystem::path failure_file() {
+fs::path failure_file() {
   return sagemaker_folder() / "output" / (is_processing_job() ? "message" : "failure");
 }
 
@@ -149,10 +150,10 @@ std::filesystem::path failure_file() {
 
 void leave_failure_note(const std::string& text) {
   const std::string note = cut_to_bytes(text, kMaxBytes);
-  const std::filesystem::path termination_log = "/dev/termination-log";
-  const std::filesystem::path file = failure_file();
+  const fs::path termination_log = "/dev/termination-log";
+  const fs::path file = failure_file();
   std::error_code ignored;
-  if (is_processing_job()) std::filesystem::create_directory(file.parent_path(), ignored);
+  if (is_processing_job()) fs::create_directory(file.parent_path(), ignored);
   if (is_there(termination_log)) std::ofstream(termination_log) << note;
   if (is_folder(file.parent_path())) std::ofstream(file) << note;
 }

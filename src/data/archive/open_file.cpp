@@ -222,10 +222,8 @@ OpenFile unpacked(const fs::path& path) {
     spool.append(bytes);
   };
   const OpenFile file(path);
-  if (file.bytes_at(0, 4).starts_with(kGzip))
-    unpack_gzip(path, append);
-  else
-    unpack_others(path, data_begin(file), append);
+  file.bytes_at(0, 4).starts_with(kGzip) ? unpack_gzip(path, append)
+                                         : unpack_others(path, data_begin(file), append);
   return spool.take();
 }
 

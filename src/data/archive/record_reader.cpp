@@ -12,7 +12,7 @@ namespace kiln {
 namespace {
 
 // A record's buffer grows by no more than this before its bytes have arrived.
-constexpr std::size_t kPortion = 1 << 20;
+constexpr std::size_t kReadPortion = 1 << 20;
 constexpr std::uint32_t kMaxPartBytes = (1U << 29) - 1;
 
 std::string magic_bytes() {
@@ -316,7 +316,7 @@ void RecordReader::read_data(std::uint64_t size, Record& record) {
   }
   if (!record.fault.empty()) return skip(size);
   while (size > 0) {
-    const std::size_t portion = std::min<std::uint64_t>(size, kPortion);
+    const std::size_t portion = std::min<std::uint64_t>(size, kReadPortion);
     const std::size_t before = record.bytes.size();
     record.bytes.resize(before + portion);
     fill(record.bytes.data() + before, portion);
@@ -423,8 +423,7 @@ std::string example_of(const RecordContents& image, std::string_view kind) {
   // The image comes last, so that readers of labels need only the beginning.
   if (!image.labels.empty()) {
     ProtoMessage list;
-    for (const std::int64_t label : image.labels)
-      list.integer(1, static_cast<std::uint64_t>(label));
+    for (const std::int64_t label : image.labels) list.integer(1, label);
     add(keys.label, ProtoMessage().message(3, list));
   }
   if (!image.class_text.empty()) add(keys.text, bytes_feature(image.class_text));

@@ -47,13 +47,13 @@ auto with_url(const std::string& url, Use&& use) try {
   fail(url, std::string(trimmed(text.substr(0, text.find(" error_info={")), " .\n")));
 }
 
-std::unique_ptr<Bucket> opened(const std::string& url) {
+std::unique_ptr<BucketReader> opened(const std::string& url) {
   const ArrowModule& module = arrow_module(
       "Buckets need pip's extra (`pip install 'kiln-trainer[parquet]'`), or Kiln installed again.");
   return with_url(url, [&] { return module.open_bucket(url); });
 }
 
-Objects listed(Bucket& bucket, const std::string& url) {
+Objects listed(BucketReader& bucket, const std::string& url) {
   Objects objects = with_url(url, [&] { return bucket.list(); });
   if (objects.empty()) fail(url, "there is nothing of that name");
   std::ranges::sort(objects, {}, &BucketObject::name);
@@ -64,7 +64,7 @@ struct Copying {
   const std::string& url;
   const fs::path& place;
   Log& log;
-  const std::unique_ptr<Bucket> bucket = opened(url);
+  const std::unique_ptr<BucketReader> bucket = opened(url);
 
   fs::path file_of(const BucketObject& object) const {
     return object.name.empty() ? place : place / object.name;
@@ -77,17 +77,23 @@ struct Copying {
            file.st_mtim.tv_sec * kSecond + file.st_mtim.tv_nsec == object.time_ns;
   }
 
-  // a//b or ../a
-  void leave_out_odd(Objects& objects, bool is_first) const {
+  // Without a//b and ../a, and a where there is a/b.
+  Objects possible(const Objects& objects, bool is_first) const {
+    Objects good;
     std::vector<std::string> odd;
-    std::erase_if(objects, [&](const BucketObject& object) {
-      if (object.name.empty() || is_plain_path(object.name)) return false;
-      odd.push_back(object.name);
-      return true;
-    });
+    for (const BucketObject& object : objects) {
+      const auto next =
+          std::ranges::lower_bound(objects, object.name + "/", {}, &BucketObject::name);
+      const bool is_folder = next != objects.end() && next->name.starts_with(object.name + "/");
+      if (object.name.empty() || (is_plain_path(object.name) && !is_folder))
+        good.push_back(object);
+      else
+        odd.push_back(object.name);
+    }
     if (is_first && !odd.empty())
       log.warning("Left out of '" + url +
                   "', since no file can have that name: " + quoted_names(odd, 3));
+    return good;
   }
 
   // What is not in the bucket: gone objects, and leftovers of a process that was killed.
@@ -160,16 +166,15 @@ struct Copying {
 
   void run() const {
     for (int round = 0;; ++round) {
-      Objects objects = listed(*bucket, url);
-      const std::size_t num_listed = objects.size();
-      leave_out_odd(objects, round == 0);
+      const Objects all = listed(*bucket, url);
+      Objects objects = possible(all, round == 0);
       remove_others(objects);
       std::erase_if(objects, [&](const BucketObject& object) { return is_copied(object); });
       if (objects.empty())
         return log.info("The copy of '" + url + "' is complete: " + quoted_path(place));
       if (round == kMostRounds)
         fail(url, "it changes all the time, as '" + objects.front().name + "' does");
-      fetch_all(objects, num_listed);
+      fetch_all(objects, all.size());
     }
   }
 };

@@ -287,8 +287,8 @@ void label_images(const DatasetContext& context, const std::string& archive, Lis
   const auto is_for_all = [&](std::string_view name) {
     const std::string_view folder = folder_of(name);
     return name.substr(folder.size()) == kClassesName &&
-           std::all_of(images.begin(), images.end(),
-                       [&](const Sample& image) { return image.file_name.starts_with(folder); });
+           std::ranges::all_of(
+               images, [&](const Sample& image) { return image.file_name.starts_with(folder); });
   };
   const SampleTable others = std::exchange(listing.others, {});
   LabelFiles labels;

@@ -143,8 +143,7 @@ class CocoReader {
     else if (earlier >= 0 && earlier != id)
       fail("gives image " + std::to_string(image_id) + ", '" +
            std::string(set_.samples.file_name(item->second)) + "', a second class, '" +
-           excerpt(names_by_id_[category]) + "' after '" +
-           excerpt(set_.classes[static_cast<std::size_t>(earlier)]) +
+           excerpt(names_by_id_[category]) + "' after '" + excerpt(set_.classes[earlier]) +
            "': `kiln train --task multi-label` trains on several for each image");
   }
 

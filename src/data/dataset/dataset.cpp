@@ -332,8 +332,7 @@ Dataset read_labeled(DatasetContext context) {
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes) {
   std::vector<long long> counts(num_classes);
   for (std::size_t i = 0; i < set.samples.size(); ++i)
-    set.for_each_class(set.samples.label(i),
-                       [&](int id) { ++counts[static_cast<std::size_t>(id)]; });
+    set.for_each_class(set.samples.label(i), [&](int id) { ++counts[id]; });
   return counts;
 }
 

@@ -116,23 +116,22 @@ class SampleTable {
  public:
   class Iterator {
    public:
-    using iterator_category = std::input_iterator_tag;
     using value_type = Sample;
     using difference_type = std::ptrdiff_t;
-    using pointer = void;
-    using reference = Sample;
 
+    Iterator() = default;
     Iterator(const SampleTable& samples, std::size_t i) : samples_(&samples), i_(i) {}
     Sample operator*() const { return (*samples_)[i_]; }
     Iterator& operator++() {
       ++i_;
       return *this;
     }
+    Iterator operator++(int) { return {*samples_, i_++}; }
     bool operator==(const Iterator& other) const { return i_ == other.i_; }
 
    private:
-    const SampleTable* samples_;
-    std::size_t i_;
+    const SampleTable* samples_ = nullptr;
+    std::size_t i_ = 0;
   };
 
   std::size_t size() const { return labels_.size(); }
@@ -271,9 +270,7 @@ struct Dataset : DatasetFacts {
   [[noreturn]] void fail(const std::string& text) const;
   bool is_stream() const { return kind == Kind::kStream; }
   // For a stream: the maximum per epoch.
-  std::int64_t num_images() const {
-    return is_stream() ? num_streamed : static_cast<std::int64_t>(samples.size());
-  }
+  std::int64_t num_images() const { return is_stream() ? num_streamed : std::ssize(samples); }
 };
 
 // "ImageDirectory", "COCO folder", …

@@ -177,8 +177,7 @@ Listing merge_listings(const DatasetContext& context, const std::vector<std::str
       member.archive = static_cast<std::uint16_t>(f);
       const int label = part.samples.label(i);
       set.samples.add(prefix + std::string(part.samples.file_name(i)),
-                      label < 0 ? label : labels[static_cast<std::size_t>(label)],
-                      found == nullptr ? nullptr : &member);
+                      label < 0 ? label : labels[label], found == nullptr ? nullptr : &member);
     }
     all.unread_labels = std::max(all.unread_labels, listings[f].unread_labels);
     all.left_out.add_all(listings[f].left_out, prefix);

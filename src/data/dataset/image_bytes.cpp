@@ -11,6 +11,8 @@
 #include "data/archive/record_reader.h"
 #include "data/image/image.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 namespace {
 
@@ -93,9 +95,7 @@ void require_consistent(const Dataset& set) {
     good = good && id >= 0 && id < num_classes;
     if (good) is_found[static_cast<std::size_t>(id)] = true;
   }
-  const auto is_class = [&](int id) {
-    return id >= 0 && id < num_classes && is_found[static_cast<std::size_t>(id)];
-  };
+  const auto is_class = [&](int id) { return id >= 0 && id < num_classes && is_found[id]; };
   const std::vector<std::vector<int>>& label_sets = set.labels.sets;
   for (const std::vector<int>& ids : label_sets) good = good && std::ranges::all_of(ids, is_class);
   const auto is_label = [&](int label) {
@@ -153,8 +153,7 @@ void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t 
 std::optional<std::uint64_t> stored_bytes(const Dataset& set, std::size_t i) {
   if (const ArchiveMember* member = set.samples.member(i)) return member->size;
   std::error_code missing;
-  const auto size =
-      std::filesystem::file_size(set.image_root() / set.samples.file_name(i), missing);
+  const auto size = fs::file_size(set.image_root() / set.samples.file_name(i), missing);
   return missing ? std::nullopt : std::optional<std::uint64_t>(size);
 }
 

@@ -85,8 +85,7 @@ UnknownLabels TrueLabels::unknown() const {
   std::vector<bool> is_met(set_.classes.size());
   for (std::size_t i = 0; any_ && i < set_.samples.size(); ++i) {
     if (set_.samples.label(i) < 0 || is_known(i)) continue;
-    set_.for_each_class(set_.samples.label(i),
-                        [&](int id) { is_met[static_cast<std::size_t>(id)] = true; });
+    set_.for_each_class(set_.samples.label(i), [&](int id) { is_met[id] = true; });
     ++unknown.num_images;
   }
   for (std::size_t id = 0; id < is_met.size(); ++id)

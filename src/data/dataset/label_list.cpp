@@ -463,8 +463,7 @@ void ListRows::add_labels() {
     set.notes.emplace_back("labels such as '0.0' and '1.0' are read as 0 and 1");
   }
   for (const std::string& label : labels_)
-    set.found.labels.push_back(
-        {.text = has_class_label ? own[static_cast<std::size_t>(class_number(label))] : label});
+    set.found.labels.push_back({.text = has_class_label ? own[class_number(label)] : label});
   set.found.where = context.name + " '" + context.root.string() + "'";
   set.labels.sets = sets_.sets();
 }
@@ -511,8 +510,7 @@ Listing ListRows::take() {
   if (!has_columns && !context.records.columns.empty())
     set.notes.emplace_back("a list of this form has no columns for --columns to name");
   set.add_note(note_of_repeated(num_repeated_, "", "row", "rows"));
-  if (std::none_of(set.samples.begin(), set.samples.end(),
-                   [](const Sample& image) { return image.weight > 0; }))
+  if (std::ranges::none_of(set.samples, [](const Sample& image) { return image.weight > 0; }))
     set.notes.emplace_back(
         "all images have the weight 0, so nothing can be learned from them: give those that count "
         "a weight above 0, or ignore the column with --columns weight=");
@@ -571,10 +569,7 @@ Listing list_rows(const DatasetContext& context) {
     if (std::optional<Listing> coco = list_coco_file(context, rows.root())) return *std::move(coco);
   try {
     rows.columns.refuse_repeats();
-    if (is_folder(context.root))
-      read_parquet_list(rows);
-    else
-      reader_of(context.root)(rows);
+    is_folder(context.root) ? read_parquet_list(rows) : reader_of(context.root)(rows);
   } catch (const RowFault& fault) {
     rows.fault(0, fault.what());
   }

@@ -117,8 +117,7 @@ std::optional<ListPlaces> ListColumns::numbers(std::size_t num_columns) {
     const std::int64_t number = class_number(name);
     is_there[i] = number > 0 && static_cast<std::uint64_t>(number) <= num_columns;
     for (std::size_t field = 0; field < kNumListFields; ++field)
-      if (key == kFieldNames[field].front() && number > 0)
-        places[field] = static_cast<std::size_t>(number) - 1;
+      if (key == kFieldNames[field].front() && number > 0) places[field] = number - 1;
   }
   if (places[0] == kNoColumn) return std::nullopt;
   is_met_ = std::move(is_there);

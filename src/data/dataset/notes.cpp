@@ -106,8 +106,7 @@ std::vector<std::string> LeftOut::notes(Reason first, Reason last) const {
     if (why < first || why > last) continue;
     const std::string text =
         kind == nullptr ? kTexts[static_cast<std::size_t>(why)] : unread_clause(kind->many, *kind);
-    notes.push_back(text + ": " + grouped(static_cast<long long>(names.count())) + " (" +
-                    names.quoted() + ")");
+    notes.push_back(text + ": " + grouped(names.count()) + " (" + names.quoted() + ")");
   }
   return notes;
 }
@@ -260,13 +259,13 @@ std::string depth_advice(const Dataset& set) {
   };
   // The example is no set to test with if there is another.
   const SampleTable& samples = set.samples;
-  auto image = std::find_if(samples.begin(), samples.end(), [&](const Sample& one) {
+  auto image = std::ranges::find_if(samples, [&](const Sample& one) {
     const fs::path folder = folder_of(one);
     return !folder.empty() && std::none_of(folder.begin(), folder.end(), is_of_test);
   });
   if (image == samples.end())
-    image = std::find_if(samples.begin(), samples.end(),
-                         [&](const Sample& one) { return !folder_of(one).empty(); });
+    image =
+        std::ranges::find_if(samples, [&](const Sample& one) { return !folder_of(one).empty(); });
   if (image == samples.end()) return "";
   for (const char* valid : kValidationFolders)
     if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))

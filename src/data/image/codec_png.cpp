@@ -16,10 +16,10 @@ namespace {
 constexpr std::size_t kMaxChunkBytes = 64 << 20;  // for color profiles, texts and the like
 constexpr std::uint64_t kMaxDeflateRatio = 1032;  // according to "zlib Technical Details"
 
-using Context = std::unique_ptr<spng_ctx, void (*)(spng_ctx*)>;
+using SpngContext = std::unique_ptr<spng_ctx, void (*)(spng_ctx*)>;
 
-Context make_context(int flags) {
-  Context context(spng_ctx_new(flags), spng_ctx_free);
+SpngContext make_context(int flags) {
+  SpngContext context(spng_ctx_new(flags), spng_ctx_free);
   if (context == nullptr) throw std::bad_alloc();
   return context;
 }
@@ -34,7 +34,7 @@ void check(int status) {
 }  // namespace
 
 void decode_png(std::string_view bytes, ImagePart& part) {
-  const Context context = make_context(0);
+  const SpngContext context = make_context(0);
   check(spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes));
   check(spng_set_png_buffer(context.get(), bytes.data(), bytes.size()));
   const ImageSize size = read_png_size(bytes);
@@ -54,7 +54,7 @@ ImageSize read_png_size(std::string_view bytes) {
 }  // namespace codec
 
 std::string encode_png(const Image& image) {
-  const codec::Context encoder = codec::make_context(SPNG_CTX_ENCODER);
+  const codec::SpngContext encoder = codec::make_context(SPNG_CTX_ENCODER);
   spng_set_option(encoder.get(), SPNG_ENCODE_TO_BUFFER, 1);
   spng_ihdr header{};
   header.width = static_cast<std::uint32_t>(image.size.width);

@@ -365,8 +365,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
 };
 
 std::size_t BatchPlan::batch_bytes() const {
-  return static_cast<std::size_t>(std::max(1, batch_size)) * image_bytes(pixels) *
-         (scaling ? sizeof(float) : 1);
+  return std::max(1, batch_size) * image_bytes(pixels) * (scaling ? sizeof(float) : 1);
 }
 
 BatchLoader::BatchLoader(Dataset& set, LoaderThreads& pool, BatchPlan plan, ImageCache* cache)

@@ -41,8 +41,7 @@ SampledOrder balanced_order(std::span<const std::int32_t> labels, std::size_t co
     for (std::uint64_t draw = draws_of_class(before, which, classes.size()); draw < end; ++draw) {
       const std::uint64_t place = draw % images.size();
       if (pass.empty() || place == 0)
-        pass = permutation(static_cast<std::uint32_t>(images.size()),
-                           {seed, draw / images.size(), which, images.size()});
+        pass = permutation(images.size(), {seed, draw / images.size(), which, images.size()});
       drawn.push_back(images[pass[place]]);
     }
   }
@@ -50,8 +49,7 @@ SampledOrder balanced_order(std::span<const std::int32_t> labels, std::size_t co
   result.order.reserve(drawn.size());
   result.repeats.reserve(drawn.size());
   Images seen(labels.size());
-  for (const std::uint32_t place :
-       permutation(static_cast<std::uint32_t>(drawn.size()), {seed, epoch})) {
+  for (const std::uint32_t place : permutation(drawn.size(), {seed, epoch})) {
     result.order.push_back(drawn[place]);
     result.repeats.push_back(seen[drawn[place]]++);
   }

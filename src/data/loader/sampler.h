@@ -32,8 +32,7 @@ inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32
   std::vector<std::uint32_t> mine;
   if (shard.rank >= shard.num_ranks) return mine;
   mine.reserve(used / static_cast<std::size_t>(shard.num_ranks));
-  for (std::size_t begin = static_cast<std::size_t>(shard.rank) * batch; begin < used;
-       begin += global_batch) {
+  for (std::size_t begin = shard.rank * batch; begin < used; begin += global_batch) {
     const auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
     mine.insert(mine.end(), first, first + static_cast<std::ptrdiff_t>(batch));
   }
@@ -43,8 +42,7 @@ inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32
 // Every num_ranks-th of `count` images, starting at `rank`; each image belongs to exactly one rank.
 inline std::vector<std::uint32_t> validation_indices(std::uint32_t count, const Shard& shard) {
   std::vector<std::uint32_t> mine;
-  for (auto i = static_cast<std::uint32_t>(shard.rank); i < count;
-       i += static_cast<std::uint32_t>(shard.num_ranks))
+  for (auto i = static_cast<std::uint32_t>(shard.rank); i < count; i += shard.num_ranks)
     mine.push_back(i);
   return mine;
 }

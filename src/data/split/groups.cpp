@@ -1,5 +1,6 @@
 #include "data/split/groups.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -84,8 +85,7 @@ bool thumbnails_agree(const LookPrint& a, const LookPrint& b) {
   // CIFAR-10. The smaller an image, the more of its thumbnail is codec noise.
   const double most_relative = std::clamp(9.0 / std::min(a.side, b.side), 0.12, 0.24);
   const double allowed = std::max(kLeastAllowed, most_relative * std::min(a.contrast, b.contrast));
-  const auto most =
-      static_cast<std::int64_t>(allowed * allowed * static_cast<double>(a.thumbnail.size()));
+  const auto most = static_cast<std::int64_t>(allowed * allowed * a.thumbnail.size());
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < a.thumbnail.size(); ++i) {
     const int difference = a.thumbnail[i] - b.thumbnail[i];
@@ -312,10 +312,8 @@ ScannedImages scan_images(const std::vector<Dataset*>& sets, const ScanPlan& pla
   const ImagesInOrder images{sets};
   ScannedImages found;
   found.hashes.resize(images.size());
-  if (plan.decode_all || images.size() <= kMaxDecodedImages)
-    scan_whole_images(images, plan, found);
-  else
-    scan_beginnings(images, plan, found);
+  plan.decode_all || images.size() <= kMaxDecodedImages ? scan_whole_images(images, plan, found)
+                                                        : scan_beginnings(images, plan, found);
   return found;
 }
 
@@ -373,9 +371,8 @@ void check_pattern(const std::string& group_by, Dataset& set) {
                                            std::string(set.samples.file_name(0)) +
                                            "'. Give a regular expression that matches such paths.");
   if (others.count() > 0)
-    set.notes.push_back("--group-by '" + group_by + "' does not match " +
-                        grouped(static_cast<long long>(others.count())) + " of " +
-                        grouped(static_cast<long long>(set.samples.size())) +
+    set.notes.push_back("--group-by '" + group_by + "' does not match " + grouped(others.count()) +
+                        " of " + grouped(static_cast<long long>(set.samples.size())) +
                         " paths, whose images are in no group: " + others.quoted());
 }
 
@@ -393,8 +390,7 @@ std::string note_of_torn_groups(const Dataset& train, const Dataset& valid) {
                       std::string(valid.samples.file_name(i)) + "'");
   }
   if (pairs.empty()) return "";
-  return plural(static_cast<long long>(num_groups - first_of.size()), "group of the list has",
-                "groups of the list have") +
+  return plural(num_groups - first_of.size(), "group of the list has", "groups of the list have") +
          " both training and validation images, such as " + joined(pairs, "; ") +
          ": the validation accuracy is optimistic. Put the images of a group on one side";
 }
@@ -468,8 +464,7 @@ std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std:
     std::vector<std::uint32_t>& images = leak.images;
     std::sort(images.begin(), images.end());
     images.erase(std::unique(images.begin(), images.end()), images.end());
-    if (std::any_of(images.begin(), images.end(),
-                    [&](std::uint32_t i) { return parts[i] != parts[images.front()]; }))
+    if (std::ranges::any_of(images, [&](auto i) { return parts[i] != parts[images.front()]; }))
       leaks.push_back(std::move(leak));
   }
   return leaks;

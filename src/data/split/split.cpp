@@ -53,7 +53,7 @@ std::vector<std::size_t> by_key(const std::vector<ImageGroup>& groups) {
   std::vector<std::size_t> order(groups.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(
-      order, [&](std::size_t a, std::size_t b) { return groups[a].key < groups[b].key; });
+      order, {}, [&](std::size_t i) -> auto& { return groups[i].key; });
   return order;
 }
 
@@ -80,9 +80,7 @@ class Chooser {
     for (const std::int32_t label : images.labels)
       images.classes.visit(label, [&](int id) { ++all_[static_cast<std::size_t>(id)]; });
     for (std::size_t c = 0; c < all_.size(); ++c)
-      if (all_[c] > 1)
-        wanted_[c] =
-            std::clamp(std::llround(fraction * static_cast<double>(all_[c])), 1LL, all_[c] - 1);
+      if (all_[c] > 1) wanted_[c] = std::clamp(std::llround(fraction * all_[c]), 1LL, all_[c] - 1);
   }
 
   std::vector<Side> run(const std::vector<std::uint32_t>& groups) {
@@ -330,7 +328,7 @@ PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<
   std::vector<std::size_t> by_name(classes.size());  // the order in which ties are drawn
   std::iota(by_name.begin(), by_name.end(), std::size_t{0});
   std::ranges::stable_sort(
-      by_name, [&](std::size_t a, std::size_t b) { return classes[a].name < classes[b].name; });
+      by_name, {}, [&](std::size_t i) -> auto& { return classes[i].name; });
   std::vector<long long> left;
   left.reserve(by_name.size());
   for (const std::size_t c : by_name) left.push_back(classes[c].count);

@@ -328,9 +328,8 @@ std::vector<std::string> faults_of_sides(const Dataset& set, const std::vector<S
                                          const std::string& column) {
   std::vector<long long> train(set.classes.size()), valid(set.classes.size());
   for (std::size_t i = 0; i < sides.size(); ++i)
-    set.for_each_class(set.samples.label(i), [&](int id) {
-      ++(sides[i] == Side::kValid ? valid : train)[static_cast<std::size_t>(id)];
-    });
+    set.for_each_class(set.samples.label(i),
+                       [&](int id) { ++(sides[i] == Side::kValid ? valid : train)[id]; });
   std::vector<std::string> faults;
   if (std::ranges::count(sides, Side::kValid) == 0)
     faults.push_back("it has no image with the " + column + " 'valid'. Give some of each class.");
@@ -457,8 +456,7 @@ void refuse_one_class(const Dataset& set) {
 std::size_t count_groups(const std::vector<std::uint32_t>& groups) {
   std::vector<std::uint32_t> sizes(groups.size());
   for (const std::uint32_t group : groups) ++sizes[group];
-  return static_cast<std::size_t>(
-      std::ranges::count_if(sizes, [](std::uint32_t size) { return size > 1; }));
+  return std::ranges::count_if(sizes, [](std::uint32_t size) { return size > 1; });
 }
 
 std::string summary_of(const SplitDataset& split, const std::string& how) {

@@ -116,8 +116,7 @@ void look_up(const Pixels& image, const Tables& tables) {
 template <typename Value>
 Tables same_tables(Value&& value) {
   Tables tables{};
-  for (std::size_t v = 0; v < 256; ++v)
-    tables[0][v] = static_cast<std::uint8_t>(value(static_cast<int>(v)));
+  for (std::size_t v = 0; v < 256; ++v) tables[0][v] = static_cast<std::uint8_t>(value(v));
   tables[1] = tables[2] = tables[0];
   return tables;
 }

@@ -16,9 +16,9 @@ std::string text_of(double number) {
 }
 
 std::string text_of(NumberRange range) {
-  if (std::isinf(range.high))
-    return std::isinf(range.low) ? "" : " from " + text_of(range.low) + " up";
-  return " from " + text_of(range.low) + " to " + text_of(range.high);
+  if (std::isinf(range.low) && std::isinf(range.high)) return "";
+  return " from " + text_of(range.low) +
+         (std::isinf(range.high) ? " up" : " to " + text_of(range.high));
 }
 
 bool is_in(NumberRange range, double number) {

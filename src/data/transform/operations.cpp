@@ -209,8 +209,7 @@ std::string TransformChain::to_json() const {
 }
 
 bool TransformChain::is_random() const {
-  return std::any_of(operations_.begin(), operations_.end(),
-                     [](const Operation& operation) { return operation.transform->is_random; });
+  return std::ranges::any_of(operations_, [](const auto& it) { return it.transform->is_random; });
 }
 
 std::optional<ImageSize> TransformChain::output_size(std::optional<ImageSize> whole) const {

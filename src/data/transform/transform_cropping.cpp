@@ -220,9 +220,7 @@ ImageTransform make_random_crop(Arguments& arguments) {
     }
     more.apply(image);
     check_fits(image.size, size);
-    const auto below = [&](int n) {
-      return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
-    };
+    const auto below = [&](int n) { return static_cast<int>(random.below(n)); };
     const int top = below(image.size.height - size.height + 1);
     const int left = below(image.size.width - size.width + 1);
     cut(image, {top, left, size}, {});

@@ -300,7 +300,7 @@ struct Clouds {
   ~Clouds() { (void)arrow::fs::EnsureS3Finalized(); }
 };
 
-class ArrowBucket : public Bucket {
+class ArrowBucket : public BucketReader {
  public:
   explicit ArrowBucket(const std::string& url) {
     require(arrow::fs::EnsureS3Initialized());
@@ -388,7 +388,7 @@ class ArrowBucket : public Bucket {
   std::string path_;  // as Arrow names it, the bucket first
 };
 
-std::unique_ptr<Bucket> open_bucket(const std::string& url) {
+std::unique_ptr<BucketReader> open_bucket(const std::string& url) {
   return std::make_unique<ArrowBucket>(url);
 }
 

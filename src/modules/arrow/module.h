@@ -69,9 +69,9 @@ struct BucketObject {
 
 // What a URL in a bucket names: an object, or all whose names begin with it and a slash. Arrow's
 // errors are thrown as std::runtime_error, with the bucket's name and without secrets.
-class Bucket {
+class BucketReader {
  public:
-  virtual ~Bucket() = default;
+  virtual ~BucketReader() = default;
   // Empty if there is nothing. Names are as stored, also such as a//b, ../a or a beside a/b.
   virtual std::vector<BucketObject> list() = 0;
   // Passes the bytes of a listed object to `sink`, and returns what the store says of them: an MD5
@@ -92,7 +92,7 @@ struct ArrowModule {
   // s3://BUCKET/…, gs://BUCKET/… or abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/…, with names as
   // they are stored and no slash at the end. Credentials, region and endpoint are those that the
   // clouds' own tools find; without any, the bucket must be public.
-  std::unique_ptr<Bucket> (*open_bucket)(const std::string& url);
+  std::unique_ptr<BucketReader> (*open_bucket)(const std::string& url);
 };
 
 // Increased whenever the structures above change, so that parts of two builds are never combined.

@@ -24,6 +24,8 @@
 #include "base/system.h"
 #include "base/text.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 namespace {
 
@@ -262,7 +264,7 @@ Device choose_device(DeviceChoice wish, int local_rank) {
           .numa_node = numa_node_of(driver.pci_address)};
 }
 
-int numa_node_of(const std::string& pci_address, const std::filesystem::path& sysfs) {
+int numa_node_of(const std::string& pci_address, const fs::path& sysfs) {
   if (pci_address.empty()) return -1;
   std::string folder = pci_address;
   for (char& letter : folder)
@@ -310,19 +312,18 @@ static bool open_torch_cuda() {
   void* loaded = ::dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
   link_map* place = nullptr;
   if (loaded == nullptr || ::dlinfo(loaded, RTLD_DI_LINKMAP, &place) != 0) return false;
-  const auto part = std::filesystem::path(place->l_name).parent_path() / "libtorch_cuda.so";
+  const auto part = fs::path(place->l_name).parent_path() / "libtorch_cuda.so";
   return ::dlopen(part.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr;
 }
 
 const CudaModule* open_cuda_module(std::string* fault) {
   const auto open = [] { return ::dlopen(module_path().c_str(), RTLD_NOW | RTLD_GLOBAL); };
   void* library = open();
-  if (library == nullptr && std::filesystem::exists(module_path()) && open_torch_cuda())
-    library = open();
+  if (library == nullptr && fs::exists(module_path()) && open_torch_cuda()) library = open();
   if (library == nullptr) {
     const std::string reason = ::dlerror();
     *fault =
-        std::filesystem::exists(module_path())
+        fs::exists(module_path())
             ? "the GPU module libkiln_cuda.so could not be loaded: " + reason +
                   "; it needs the libraries of CUDA 13 that the archive and the image for GPUs "
                   "bring, and the wheel's PyTorch 2.11 if that is not built for CPUs alone or "

@@ -18,6 +18,8 @@
 #include "parallel/device/device.h"
 #include "parallel/ranks/peer_status.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 namespace {
 
@@ -382,21 +384,20 @@ void keep_nccl_ranks_apart(int rank) {
   ::setenv("NCCL_HOSTID", ("kiln-" + std::to_string(rank)).c_str(), 1);
 }
 
-std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::path& folder,
-                                                      int rank) {
+std::optional<fs::path> send_nccl_log_to(const fs::path& folder, int rank) {
   if (std::getenv("NCCL_DEBUG_FILE") != nullptr || ::access(folder.c_str(), W_OK) != 0) return {};
   if (std::getenv("NCCL_DEBUG") == nullptr) {
     ::setenv("NCCL_DEBUG", "INFO", 1);
     ::setenv("NCCL_DEBUG_SUBSYS", "INIT,NET", 0);
   }
-  std::filesystem::path file = folder / ("70_nccl_log_" + std::to_string(rank) + ".txt");
+  fs::path file = folder / ("70_nccl_log_" + std::to_string(rank) + ".txt");
   std::string pattern;  // NCCL expands %h to the host, %p to the process and %% to %
   for (const char letter : file.string()) pattern += letter == '%' ? "%%" : std::string(1, letter);
   ::setenv("NCCL_DEBUG_FILE", pattern.c_str(), 0);
   return file;
 }
 
-std::string network_in_nccl_log(const std::filesystem::path& log) {
+std::string network_in_nccl_log(const fs::path& log) {
   constexpr std::string_view kMark = "Using network ";
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);)

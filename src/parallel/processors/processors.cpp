@@ -145,11 +145,9 @@ std::vector<int> processors_of_rank(std::vector<Processor> all, const std::vecto
                                     int index) {
   std::vector<int> order(gpu_nodes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {},
-                           [&](int rank) { return gpu_nodes[static_cast<std::size_t>(rank)]; });
+  std::ranges::stable_sort(order, {}, [&](int rank) { return gpu_nodes[rank]; });
   const auto place = std::find(order.begin(), order.end(), index) - order.begin();
-  return processors_of_part(std::move(all), static_cast<int>(place),
-                            static_cast<int>(order.size()));
+  return processors_of_part(std::move(all), place, order.size());
 }
 
 int bind_to_own_cores(World& world, int gpu_node) {

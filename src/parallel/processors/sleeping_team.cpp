@@ -10,7 +10,7 @@ namespace kiln {
 namespace {
 
 // Throws std::system_error if `count` threads cannot be created; libgomp would end the process.
-void require_threads(int count) {
+void try_threads(int count) {
   std::mutex gate;
   std::vector<std::jthread> threads;  // joined after the gate opens and before it is destroyed
   const std::lock_guard closed(gate);
@@ -20,7 +20,7 @@ void require_threads(int count) {
 }  // namespace
 
 SleepingTeam::SleepingTeam(int size) {
-  require_threads(size);
+  try_threads(size);
   leader_ = std::jthread([this, size](const std::stop_token& stop) { lead(size, stop); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return sleeps_; });

@@ -433,8 +433,7 @@ std::vector<PeerStatus> MpiThread::query_peers() {
   state_->wake.notify_all();
   state_->changed.wait_for(lock, std::chrono::seconds(2),
                            [this] { return state_->peer_snapshot.has_value(); });
-  return state_->peer_snapshot.value_or(
-      std::vector<PeerStatus>(static_cast<std::size_t>(state_->ranks.size)));
+  return state_->peer_snapshot.value_or(std::vector<PeerStatus>(state_->ranks.size));
 }
 
 double MpiThread::seconds_of(const std::string& name) const {

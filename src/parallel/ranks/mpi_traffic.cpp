@@ -121,8 +121,7 @@ bool RingAllReduce::advance(int* status) {
       if (arrived_ + kWindow < segments_.size()) post_receive(arrived_ + kWindow);
     }
     int sent = 0;
-    *status =
-        MPI_Testall(static_cast<int>(sends_.size()), sends_.data(), &sent, MPI_STATUSES_IGNORE);
+    *status = MPI_Testall(sends_.size(), sends_.data(), &sent, MPI_STATUSES_IGNORE);
     if (sent == 0 || *status != MPI_SUCCESS) return false;
   }
   return true;
@@ -150,8 +149,7 @@ bool GatherInRounds::advance(int* status) {
                 communicator_, &requests_.emplace_back());
     }
     int done = 0;
-    *status = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
-                          MPI_STATUSES_IGNORE);
+    *status = MPI_Testall(requests_.size(), requests_.data(), &done, MPI_STATUSES_IGNORE);
     if (done == 0 || *status != MPI_SUCCESS) return false;
     known_ += more;
   }
@@ -182,8 +180,7 @@ void MpiLane::start(const Collective& what, std::uint64_t place) {
   const MPI_Datatype type = type_of(what).type;
   switch (what.kind) {
     case CollectiveKind::kAllReduce:
-      if (what.count >= kLeastRing &&
-          what.count * type_of(what).bytes >= static_cast<std::size_t>(size_) * kLeastChunk) {
+      if (what.count >= kLeastRing && what.count * type_of(what).bytes >= size_ * kLeastChunk) {
         added.ring.emplace(rings_, what);
         break;
       }
@@ -243,8 +240,7 @@ MpiMessages::MpiMessages(MPI_Comm communicator) : communicator_(duplicate(commun
   }
   for (int other = 1; rank_ == 0 && other < size_; ++other) watched_.insert(other);
   if (rank_ != 0) told_.insert(0);
-  for (int other = 0; other < size_; ++other)
-    peers_[static_cast<std::size_t>(other)].is_watched = watched_.contains(other);
+  for (int other = 0; other < size_; ++other) peers_[other].is_watched = watched_.contains(other);
   receive_next();
 }
 
@@ -350,8 +346,7 @@ void MpiParcels::start(const Parcel& parcel, std::uint64_t ticket) {
 std::optional<std::uint64_t> MpiParcels::take_done(int* status) {
   for (auto each = moving_.begin(); each != moving_.end(); ++each) {
     int done = 0;
-    *status = MPI_Testall(static_cast<int>(each->segments.size()), each->segments.data(), &done,
-                          MPI_STATUSES_IGNORE);
+    *status = MPI_Testall(each->segments.size(), each->segments.data(), &done, MPI_STATUSES_IGNORE);
     if (*status != MPI_SUCCESS) return {};
     if (done == 0) continue;
     const std::uint64_t ticket = each->ticket;
@@ -362,8 +357,7 @@ std::optional<std::uint64_t> MpiParcels::take_done(int* status) {
 }
 
 bool MpiParcels::any_is_soon() const {
-  return std::any_of(moving_.begin(), moving_.end(),
-                     [](const Moving& each) { return each.what.is_soon; });
+  return std::ranges::any_of(moving_, [](const Moving& each) { return each.what.is_soon; });
 }
 
 void MpiParcels::forget(Clock::duration gap) {

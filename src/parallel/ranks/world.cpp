@@ -13,6 +13,11 @@
 namespace kiln {
 namespace {
 
+// What a collective may still use when its caller has left.
+struct Memory {
+  std::string mine, all;
+};
+
 // "EXIT_CODE MESSAGE".
 std::string told_of(const std::exception_ptr& failure) {
   const auto told = [](const Error& error) {
@@ -86,9 +91,6 @@ void World::wait_for(const Collective& collective) {
 }
 
 std::string World::gather_bytes(const void* mine, std::size_t count) {
-  struct Memory {
-    std::string mine, all;
-  };
   const auto memory = std::make_shared<Memory>();
   memory->mine.assign(static_cast<const char*>(mine), count);
   if (!mpi_ || count == 0) return memory->mine;
@@ -114,9 +116,6 @@ std::vector<std::string> World::gather_on_rank_0(const std::string& mine) {
   if (size() == 1) return {mine};
   const std::vector<std::size_t> lengths = gather(mine.size());
   const std::size_t longest = *std::max_element(lengths.begin() + 1, lengths.end());
-  struct Memory {
-    std::string mine, all;
-  };
   const auto memory = std::make_shared<Memory>();
   memory->mine = mine;
   memory->mine.resize(longest);
@@ -196,8 +195,7 @@ void World::agree(const std::function<void()>& work) {
   }
   if (sum({told.empty() ? 0.0 : 1.0}).front() == 0) return;
   const std::vector<std::string> all = gather(told);
-  const auto failed =
-      std::find_if(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
+  const auto failed = std::ranges::find_if(all, [](const auto& text) { return !text.empty(); });
   agreed_failure_ = true;
   const auto rank = static_cast<int>(failed - all.begin());
   if (rank == this->rank()) std::rethrow_exception(mine);

@@ -52,18 +52,15 @@ std::vector<std::uint32_t> some_of_each_class(const SampleTable& samples, std::s
   constexpr std::uint64_t kPurpose = 0x6665617475726573;  // "features"
   std::vector<std::int64_t> left(num_classes, count);
   std::vector<std::uint32_t> chosen;
-  for (const std::uint32_t i :
-       permutation(static_cast<std::uint32_t>(samples.size()), {kPurpose, seed}))
-    if (const std::int32_t label = samples.label(i);
-        label >= 0 && left[static_cast<std::size_t>(label)]-- > 0)
+  for (const std::uint32_t i : permutation(samples.size(), {kPurpose, seed}))
+    if (const std::int32_t label = samples.label(i); label >= 0 && left[label]-- > 0)
       chosen.push_back(i);
   return chosen;
 }
 
 std::vector<std::uint32_t> evenly(std::uint32_t size, std::int64_t count) {
   std::vector<std::uint32_t> chosen;
-  for (std::int64_t i = 0; i < count; ++i)
-    chosen.push_back(static_cast<std::uint32_t>(i * size / count));
+  for (std::int64_t i = 0; i < count; ++i) chosen.push_back(i * size / count);
   return chosen;
 }
 

@@ -17,7 +17,8 @@
 namespace kiln {
 namespace {
 
-constexpr const char *kRows = "rows", *kAxes = "axes", *kNames = "names", *kWeights = "weights";
+constexpr const char *kRows = "rows", *kAxesName = "axes", *kNames = "names",
+                     *kWeightsHash = "weights";
 
 std::string_view text_of(const at::Tensor& bytes) {
   return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()};
@@ -41,8 +42,8 @@ std::string training_features_file(const Neighbors& neighbors, const std::string
       {kRows, neighbors.rows},
       {kNames, at::from_blob(const_cast<char*>(names.data()),
                              static_cast<std::int64_t>(names.size()), at::kByte)},
-      {kWeights, at::tensor(static_cast<std::int64_t>(hash_of(weights)))}};
-  if (neighbors.axes.defined()) tensors.push_back({kAxes, neighbors.axes.to(at::kHalf)});
+      {kWeightsHash, at::tensor(static_cast<std::int64_t>(hash_of(weights)))}};
+  if (neighbors.axes.defined()) tensors.push_back({kAxesName, neighbors.axes.to(at::kHalf)});
   return write_safetensors(to_state_dict(std::move(tensors)));
 }
 
@@ -54,9 +55,9 @@ TrainingFeatures::TrainingFeatures(const std::filesystem::path& path, std::uint6
     file_ = at::from_file(path.string(), /*shared=*/false, size, at::kByte);
     const std::vector<TensorView> stored = views_of_safetensors(text_of(file_));
     const at::Tensor rows = tensor_in(stored, kRows, DType::kFloat16, 2),
-                     axes = tensor_in(stored, kAxes, DType::kFloat16, 2),
+                     axes = tensor_in(stored, kAxesName, DType::kFloat16, 2),
                      names = tensor_in(stored, kNames, DType::kUInt8, 1),
-                     hash = tensor_in(stored, kWeights, DType::kInt64, 1);
+                     hash = tensor_in(stored, kWeightsHash, DType::kInt64, 1);
     if (!rows.defined() || !names.defined() || !hash.defined() || hash.size(0) != 1)
       throw FormatFault("it lacks a tensor");
     if (hash.item<std::int64_t>() != static_cast<std::int64_t>(weights))
@@ -84,8 +85,7 @@ std::vector<std::vector<std::string>> TrainingFeatures::nearest(const at::Tensor
   std::vector<std::vector<std::string>> nearest(static_cast<std::size_t>(places.size(0)));
   for (std::int64_t i = 0; i < places.size(0); ++i)
     for (std::int64_t k = 0; k < places.size(1); ++k)
-      nearest[static_cast<std::size_t>(i)].emplace_back(
-          names_[static_cast<std::size_t>(places[i][k].item<std::int64_t>())]);
+      nearest[i].emplace_back(names_[static_cast<std::size_t>(places[i][k].item<std::int64_t>())]);
   return nearest;
 }
 

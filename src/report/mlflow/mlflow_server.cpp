@@ -201,16 +201,16 @@ std::string MlflowServer::experiment_of_name() {
   const std::string& name = settings_.experiment_name;
   const std::string query = "experiments/get-by-name?experiment_name=" + url_encoded(name);
   std::optional<Json> found = find(query);
-  if (found) return found->at("experiment").at("experiment_id").get<std::string>();
   try {
-    return ask("experiments/create", json_text({{"name", name}}))
-        .at("experiment_id")
-        .get<std::string>();
+    if (!found)
+      return ask("experiments/create", json_text({{"name", name}}))
+          .at("experiment_id")
+          .get<std::string>();
   } catch (const MlflowFailure& refused) {
     found = find(query);  // unless another job created it first
     if (!found) throw MlflowFailure(refused.what());
-    return found->at("experiment").at("experiment_id").get<std::string>();
   }
+  return found->at("experiment").at("experiment_id").get<std::string>();
 }
 
 void MlflowServer::open_run(const std::string& earlier) try {

@@ -12,6 +12,8 @@
 #include "record/run_summary.h"
 #include "report/page/gallery.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 namespace {
 
@@ -108,8 +110,8 @@ std::optional<MlflowSettings> mlflow_settings_of_environment() {
   return settings;
 }
 
-MlflowSink::MlflowSink(MlflowSettings settings, std::vector<std::filesystem::path> files,
-                       bool sends_pictures, Log& log)
+MlflowSink::MlflowSink(MlflowSettings settings, std::vector<fs::path> files, bool sends_pictures,
+                       Log& log)
     : files_(std::move(files)),
       sends_pictures_(sends_pictures),
       log_(log),
@@ -157,8 +159,7 @@ void MlflowSink::end(const RunRecord& run) {
   add(recalls_of(run));
   // If no epoch has finished, an existing page may be an earlier run's.
   if (run.epochs.empty()) files_.clear();
-  if (!run.end.model_path.empty())
-    files_.push_back(std::filesystem::path(run.end.model_path) / "training.json");
+  if (!run.end.model_path.empty()) files_.push_back(fs::path(run.end.model_path) / "training.json");
   std::erase_if(files_, [](const auto& file) { return !is_there(file); });
   finish(run.end.status == RunStatus::kFailed    ? "FAILED"
          : run.end.status == RunStatus::kStopped ? "KILLED"
@@ -195,10 +196,7 @@ void MlflowSink::work() {
     server_.open_run(earlier_run_);
     log_.info("MLflow:           " + server_.run_page());
   });
-  if (open_) {
-    const std::lock_guard lock(mutex_);
-    run_id_ = server_.run_id();
-  }
+  if (const std::lock_guard lock(mutex_); open_) run_id_ = server_.run_id();
   if (open_) {
     deliver_pairs("tags", "tags", tags_);
     if (resumes_)
@@ -211,7 +209,7 @@ void MlflowSink::work() {
   for (std::vector<MlflowPoint> points = next_points(); !points.empty(); points = next_points())
     send(std::move(points));
   if (!open_) return;
-  for (const std::filesystem::path& file : files_) {
+  for (const fs::path& file : files_) {
     const std::string name = file.filename();
     attempt(name, [&] {
       std::string bytes = read_file(file);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <ranges>
 
 #include "base/text.h"
 #include "report/page/gallery.h"
@@ -124,12 +125,10 @@ std::string noise_section(const AuditRecord& record) {
   };
   std::ranges::stable_sort(classes, std::ranges::greater{}, share);
   std::vector<Cells> rows;
-  for (const AuditedClass& audited : classes) {
-    if (rows.size() == kMaxDoubts) break;
+  for (const AuditedClass& audited : classes | std::views::take(kMaxDoubts))
     rows.push_back({name_html(audited.name), grouped(audited.images), grouped(audited.wrong),
                     percent(share(audited)), name_html(audited.belongs_to),
                     grouped(audited.missing), grouped(audited.num_doubtful)});
-  }
   return section(
       "noise", "Doubted labels by class",
       element("p",
@@ -145,9 +144,8 @@ std::string noise_section(const AuditRecord& record) {
 // That pictures are beside the page; its script shows the second paragraph when they are not.
 std::string beside_html(std::size_t num_pictures) {
   const std::string folder = "the folder `" + std::string(kPictureFolder) + "` beside this page";
-  return element("p", prose(plural(static_cast<std::int64_t>(num_pictures), "picture is",
-                                   "pictures are") +
-                            " in " + folder + ", which goes where it goes.")) +
+  return element("p", prose(plural(num_pictures, "picture is", "pictures are") + " in " + folder +
+                            ", which goes where it goes.")) +
          element("p class=\"verdict warning\" id=\"missing\" hidden",
                  prose("Pictures are missing: they were in " + folder + "."));
 }

@@ -75,10 +75,9 @@ std::string line_svg(const Series& series, const ChartFrame& frame) {
       continue;
     }
     const double left = frame.left(point.x), top = frame.top(point.y);
-    if (series.holds)
-      path += formatted("%c%.1f %.1fH%.1f", pen_is_down ? 'L' : 'M', frame.left(begin), top, left);
-    else
-      path += formatted("%c%.1f %.1f", pen_is_down ? 'L' : 'M', left, top);
+    path += series.holds ? formatted("%c%.1f %.1fH%.1f", pen_is_down ? 'L' : 'M', frame.left(begin),
+                                     top, left)
+                         : formatted("%c%.1f %.1f", pen_is_down ? 'L' : 'M', left, top);
     pen_is_down = true;
     xs += formatted(xs.empty() ? "%.6g" : " %.6g", point.x);
     ys += formatted(ys.empty() ? "%.9g" : " %.9g", point.y);

@@ -23,7 +23,7 @@ std::string line(const char* style, const std::string& html) {
   return element(std::string("span class=\"") + style + "\"", html);
 }
 
-std::string share_html(double share) {
+std::string bold_share(double share) {
   return element("b", escaped(percent(share)));
 }
 
@@ -52,7 +52,7 @@ std::string caption_html(const ShownImage& picture) {
                  : picture.label.empty() ? "answer"
                                          : "guess",
                  name_html(picture.answer, kMostName) +
-                     (std::isnan(picture.confidence) ? "" : " " + share_html(picture.confidence)) +
+                     (std::isnan(picture.confidence) ? "" : " " + bold_share(picture.confidence)) +
                      (is_right ? " ✓" : ""));
   if (!picture.label.empty() && !is_right)
     html += line("truth", "labeled " + name_html(picture.label, kMostName));
@@ -61,7 +61,7 @@ std::string caption_html(const ShownImage& picture) {
                   name_html(std::filesystem::path(picture.file).filename().string(), kMostName));
   std::string best;
   for (const auto& [name, share] : picture.best)
-    best += element("li", name_html(name, kMostName) + " " + share_html(share));
+    best += element("li", name_html(name, kMostName) + " " + bold_share(share));
   if (picture.best.size() > 1) html += element("ol class=\"best\" hidden", best);
   return element("figcaption", html);
 }

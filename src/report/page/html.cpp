@@ -11,6 +11,8 @@
 #include "base/url.h"
 #include "record/run_summary.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 
 std::string escaped(std::string_view text) {
@@ -19,29 +21,27 @@ std::string escaped(std::string_view text) {
   std::string html;
   for (const char c : for_people(text)) {
     const auto* found = std::ranges::find(kEntities, c, &std::pair<char, std::string_view>::first);
-    if (found == std::end(kEntities))
-      html += c;
-    else
-      html += found->second;
+    html += found == std::end(kEntities) ? std::string_view(&c, 1) : found->second;
   }
   return html;
+}
+
+static bool is_letter(const std::string& text, std::size_t at) {
+  return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])) != 0;
 }
 
 // Makes the quotes of escaped text typographic: 'this' and its apostrophes.
 static std::string with_typographic_quotes(const std::string& html) {
   constexpr std::string_view kQuote = "&#39;";
-  const auto is_letter = [&](std::size_t at) {
-    return at < html.size() && (std::isalnum(static_cast<unsigned char>(html[at])) != 0);
-  };
   std::string text;
   bool is_open = false;
   for (std::size_t begin = 0;;) {
     const std::size_t at = html.find(kQuote, begin), end = at + kQuote.size();
     text.append(html, begin, at - begin);
     if (at == html.npos) return text;
-    const bool after_letter = at > 0 && is_letter(at - 1);
+    const bool after_letter = at > 0 && is_letter(html, at - 1);
     const bool opens = !is_open && !after_letter && html.find(kQuote, end) != html.npos;
-    const bool closes = is_open && !(after_letter && is_letter(end));
+    const bool closes = is_open && !(after_letter && is_letter(html, end));
     text += opens ? "“" : closes ? "”" : "’";
     is_open = opens || (is_open && !closes);
     begin = end;
@@ -144,13 +144,10 @@ static std::string words_of(std::string_view html) {
 
 // Whether `text` has `word`, or its plural.
 static bool has_word(const std::string& text, const std::string& word) {
-  const auto is_part = [&](std::size_t at) {
-    return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])) != 0;
-  };
   for (std::size_t at = 0; (at = text.find(word, at)) != text.npos; ++at) {
     const std::size_t end = at + word.size();
-    if ((at == 0 || !is_part(at - 1)) &&
-        !is_part(end < text.size() && text[end] == 's' ? end + 1 : end))
+    if ((at == 0 || !is_letter(text, at - 1)) &&
+        !is_letter(text, end < text.size() && text[end] == 's' ? end + 1 : end))
       return true;
   }
   return false;
@@ -166,13 +163,10 @@ std::string words_html(std::string_view html) {
     const std::size_t end = kWordsMd.find("\n\n", middle), next = kWordsMd.find("\n- **", middle);
     std::string meaning(kWordsMd.substr(middle + 4, std::min(end, next) - (middle + 4)));
     std::ranges::replace(meaning, '\n', ' ');
-    bool is_used = false;
-    for (std::size_t from = 0; from < words.size();) {
-      const std::size_t to = std::min(words.find(", ", from), words.size());
-      is_used = is_used || has_word(text, in_small_letters(words.substr(from, to - from)));
-      from = to + 2;
-    }
-    if (is_used) items += element("dt", escaped(words)) + element("dd", prose(meaning)) + "\n";
+    if (std::ranges::any_of(items_of(words), [&](const std::string& word) {
+          return has_word(text, in_small_letters(trimmed(word)));
+        }))
+      items += element("dt", escaped(words)) + element("dd", prose(meaning)) + "\n";
   }
   if (items.empty()) return "";
   return element("section id=\"words\"",
@@ -191,11 +185,10 @@ static std::string with_kept_percents(const std::string& html) {
   return text.append(html, begin);
 }
 
-std::string address_of(const std::filesystem::path& place, const std::filesystem::path& page) {
+std::string address_of(const fs::path& place, const fs::path& page) {
   std::error_code fault;
   if (place.empty() || !is_there(place)) return "";
-  const std::filesystem::path link =
-      std::filesystem::proximate(place, std::filesystem::absolute(page).parent_path(), fault);
+  const fs::path link = fs::proximate(place, fs::absolute(page).parent_path(), fault);
   return fault ? "" : link.generic_string();
 }
 

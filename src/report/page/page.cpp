@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "base/files.h"
@@ -11,6 +12,8 @@
 #include "record/run_file.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
+
+namespace fs = std::filesystem;
 
 namespace kiln {
 namespace {
@@ -95,8 +98,7 @@ std::string headline_html(const RunRecord& run) {
 
 class HtmlReport : public RunSink {
  public:
-  HtmlReport(std::filesystem::path path, const RunRecord& run)
-      : path_(std::move(path)), run_(run) {}
+  HtmlReport(fs::path path, const RunRecord& run) : path_(std::move(path)), run_(run) {}
   std::string_view name() const override { return kReportName; }
   void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
     has_epoch_ = true;
@@ -109,7 +111,7 @@ class HtmlReport : public RunSink {
     if (!so_far.epochs.empty()) epoch(so_far.epochs.back(), nullptr);
   }
   void end(const RunRecord& run) override {
-    const std::filesystem::path record = path_.parent_path() / kRunFileName;
+    const fs::path record = path_.parent_path() / kRunFileName;
     if (has_epoch_ || !is_there(next_record(record)))
       write_file_durably(path_, report_html(run, path_, path_.parent_path()));
   }
@@ -125,16 +127,16 @@ class HtmlReport : public RunSink {
     pause_ = std::max(kLeast, since_.lap() / kShare);
   }
 
-  std::filesystem::path path_;
+  fs::path path_;
   const RunRecord& run_;
   bool has_epoch_ = false;
   Stopwatch since_;   // the last time
   double pause_ = 0;  // seconds until the next one
 };
 
-std::string first_batch_html(const std::filesystem::path& logs) {
+std::string first_batch_html(const fs::path& logs) {
   constexpr std::size_t kMostBytes = 2'000'000;
-  const std::filesystem::path file = logs / kFirstBatchName;
+  const fs::path file = logs / kFirstBatchName;
   if (logs.empty() || !is_file(file)) return "";
   const std::string jpeg = first_bytes(file, kMostBytes + 1);
   if (jpeg.size() > kMostBytes) return "";
@@ -400,13 +402,11 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   const std::vector<ClassScore> scores = class_scores(details.confusion);
   constexpr std::size_t kMaxRows = 1000;
   const bool has_train = !data.train_counts.empty();
-  for (const ClassScore& score : scores) {
-    if (rows.size() == kMaxRows) break;
+  for (const ClassScore& score : scores | std::views::take(kMaxRows)) {
     const int guess = most_often_taken_for(details.confusion, score.label);
     rows.push_back({bins.empty() || bins.size() > kMostBins
                         ? label_html(data, score.label)
-                        : binned_html(class_name(data, score.label),
-                                      bins[static_cast<std::size_t>(score.label)]),
+                        : binned_html(class_name(data, score.label), bins[score.label]),
                     share_html(score.recall()), share_html(score.precision()),
                     grouped(score.images), grouped(score.hits), grouped(score.images - score.hits),
                     grouped(score.guesses - score.hits),
@@ -460,8 +460,8 @@ std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix
           element("div class=\"beside\"", matrix_table(data, small) + pairs_table(data, matrix)));
 }
 
-std::string report_html(const RunRecord& run, const std::filesystem::path& page,
-                        const std::filesystem::path& logs, int reload_seconds) {
+std::string report_html(const RunRecord& run, const fs::path& page, const fs::path& logs,
+                        int reload_seconds) {
   const DataRecord& data = run.start.data;
   const ValidationDetails& details = run.details;
   std::string steps;
@@ -478,7 +478,7 @@ std::string report_html(const RunRecord& run, const std::filesystem::path& page,
                    address_of(data.valid_path, page), reload_seconds);
 }
 
-std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path, const RunRecord& run) {
+std::unique_ptr<RunSink> make_html_report(const fs::path& path, const RunRecord& run) {
   return std::make_unique<HtmlReport>(path, run);
 }
 

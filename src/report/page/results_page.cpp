@@ -16,8 +16,7 @@ std::string curve_html(const std::vector<double>& values) {
   constexpr double kWidth = 80, kHeight = 24, kEdge = 2;
   std::string points;
   for (std::size_t i = 0; i < values.size(); ++i)
-    points += formatted("%.1f,%.1f ",
-                        kWidth * static_cast<double>(i) / static_cast<double>(values.size() - 1),
+    points += formatted("%.1f,%.1f ", kWidth * i / (values.size() - 1),
                         kEdge + (kHeight - 2 * kEdge) * (1 - values[i]));
   return element(formatted("svg class=\"curve\" width=\"%.0f\" height=\"%.0f\" "
                            "aria-hidden=\"true\"",
@@ -58,6 +57,14 @@ std::string results_html(const DataRecord& data, const ValidationDetails& detail
   return html;
 }
 
+static std::string gallery_page(const char* title, const auto& page,
+                                const std::filesystem::path& path, const std::string& main) {
+  const std::string facts =
+      utc_text(page.time) + " · " + page.model + " · " + shortened(page.data_path, 100);
+  return page_html(title, header_html(title, facts_html(facts)), main,
+                   address_of(page.data_path, path));
+}
+
 std::string answers_html(const AnswersPage& page, const std::filesystem::path& path) {
   DataRecord data;
   data.classes = page.classes;
@@ -80,16 +87,12 @@ std::string answers_html(const AnswersPage& page, const std::filesystem::path& p
     if (page.threshold > 0)
       picture.kinds = image.confidence < page.threshold ? "unsure" : "answered";
   }
-  const std::string title = "Answers for new images";
-  return page_html(
-      title,
-      header_html(title, facts_html(utc_text(page.time) + " · " + page.model + " · " +
-                                    shortened(page.data_path, 100))),
+  return gallery_page(
+      "Answers for new images", page, path,
       section("answers", "How many of each class?",
               element("dl class=\"tiles\"", tiles) +
                   table("Images by answer", {text_column("class"), "images", "share"}, rows)) +
-          gallery_html(gallery),
-      address_of(page.data_path, path));
+          gallery_html(gallery));
 }
 
 std::string selection_html(const SelectionPage& page, const std::filesystem::path& path) {
@@ -106,11 +109,7 @@ std::string selection_html(const SelectionPage& page, const std::filesystem::pat
     picture.kinds = page.reasons[i];
     picture.notes = {page.reasons[i]};
   }
-  const std::string title = "Images to label next";
-  return page_html(title,
-                   header_html(title, facts_html(utc_text(page.time) + " · " + page.model + " · " +
-                                                 shortened(page.data_path, 100))),
-                   gallery_html(gallery), address_of(page.data_path, path));
+  return gallery_page("Images to label next", page, path, gallery_html(gallery));
 }
 
 std::string capitalized(std::string text) {

@@ -11,6 +11,8 @@
 #include "base/tfrecord.h"
 #include "report/scores/score_formats.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 namespace {
 
@@ -29,13 +31,12 @@ std::string npy_header(std::int64_t num_images, std::int64_t num_features) {
 
 }  // namespace
 
-FeatureTable::FeatureTable(const std::filesystem::path& path)
+FeatureTable::FeatureTable(const fs::path& path)
     : extension_(in_small_letters(path.extension().string())), file_(path) {
   if (std::ranges::find(kExtensions, extension_) == kExtensions.end())
     throw Error(ErrorCode::kParameterParsing, "--output-path is '" + excerpt(path.string()) +
                                                   "', but must end in .parquet, .csv or .npy.");
-  if (extension_ == ".npy")
-    names_.emplace(std::filesystem::path(path).replace_extension(".names.csv"));
+  if (extension_ == ".npy") names_.emplace(fs::path(path).replace_extension(".names.csv"));
 }
 
 void FeatureTable::begin(std::int64_t num_images, std::int64_t num_features) {
@@ -65,10 +66,7 @@ void FeatureTable::add(const std::string& name, std::span<const float> features)
   std::vector<ScoreCell> cells = {name};
   cells.insert(cells.end(), features.begin(), features.end());
   cells.resize(num_features_ + 1);
-  if (parquet_)
-    parquet_->add(parquet_values(cells));
-  else
-    file_.write(csv_line(cells));
+  parquet_ ? parquet_->add(parquet_values(cells)) : file_.write(csv_line(cells));
 }
 
 void FeatureTable::commit() {

@@ -65,8 +65,7 @@ ScoreProgress parse_score_progress(std::string_view json) {
   ScoreProgress progress;
   try {
     progress.settings = {root.at("rows").get<Settings>(), root.at("bits").get<Settings>()};
-    for (const auto& [name, count] : kCounts)
-      progress.*count = static_cast<std::int64_t>(count_in(root.at(name)));
+    for (const auto& [name, count] : kCounts) progress.*count = count_in(root.at(name));
     progress.first_bad = root.at("first_bad").get<std::string>();
     progress.names = hash_in(root.at("names"));
     progress.bytes = count_in(root.at("bytes"));

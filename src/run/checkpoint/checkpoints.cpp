@@ -126,10 +126,7 @@ bool Checkpoints::is_due(bool epoch_ended) {
   }
   if (config_.path.empty()) return false;
   if (writer_) warn_of_failure();
-  if (epoch_ended)
-    ++epochs_;
-  else
-    ++steps_;
+  ++(epoch_ended ? epochs_ : steps_);
   if (was_requested_ || !run_.world.leads() || cannot_write_) return was_requested_;
   const CheckpointEvery& every = config_.every;
   const bool due = (every.steps > 0 && steps_ >= every.steps) ||
@@ -141,8 +138,7 @@ bool Checkpoints::is_due(bool epoch_ended) {
     run_.console.warning(
         "A checkpoint is skipped, since the previous one is still being written to '" +
         config_.path + "'. Use a faster disk or a longer --checkpoint-every.");
-  steps_ = 0;
-  epochs_ = 0;
+  steps_ = epochs_ = 0;
   since_ = {};
   return false;
 }
@@ -234,12 +230,10 @@ void Checkpoints::write(const std::string& finished) {
   if (config_.path.empty()) return;
   World& world = run_.world;
   was_requested_ = false;
-  steps_ = 0;
-  epochs_ = 0;
+  steps_ = epochs_ = 0;
   since_ = {};
   // Do not save a diverged model. The next printed step or the end of the epoch reports it.
-  const int first_nonfinite_step = state_.epoch.metrics.first_nonfinite_step();
-  for (const int step : world.gather(first_nonfinite_step))
+  for (const int step : world.gather(state_.epoch.metrics.first_nonfinite_step()))
     if (step != 0) return;
   state_.exchange->gather_state();
   const std::vector<std::string> ranks = world.gather_on_rank_0(format_rank(saved_rank()));

@@ -55,8 +55,7 @@ class Checkpoints {
   const CheckpointConfig& config_;
   // Since the last checkpoint was begun.
   Stopwatch since_;
-  std::int64_t steps_ = 0;
-  int epochs_ = 0;
+  std::int64_t steps_ = 0, epochs_ = 0;
   bool has_warned_ = false, was_requested_ = false, is_forgone_ = false, cannot_write_ = false;
   Stopwatch since_best_;
   double best_seconds_ = 0;  // that writing it took

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -28,12 +26,8 @@ std::optional<std::vector<std::uint32_t>> own_train_samples(const Plan& plan,
   if (!division.has_own_train || sources.train.is_stream()) return std::nullopt;
   if (plan.uses_features || plan.is_automatic)
     return validation_indices(static_cast<std::uint32_t>(samples.size()), division.train);
-  if (plan.loading.sample == Sampling::kBalanced) {
-    // Which images a rank has read varies from epoch to epoch, so it sends every hash it has.
-    std::vector<std::uint32_t> all(samples.size());
-    std::iota(all.begin(), all.end(), 0U);
-    return all;
-  }
+  // Which images a rank has read varies from epoch to epoch, so it sends every hash it has.
+  if (plan.loading.sample == Sampling::kBalanced) return validation_indices(samples.size(), {});
   std::vector<std::uint32_t> order = training_order(samples, plan.loading.seed, 1);
   const auto used = order.begin() + division.images_per_epoch();
   const std::vector<std::uint32_t> left_out(used, order.end());
@@ -46,8 +40,7 @@ std::optional<std::vector<std::uint32_t>> own_train_samples(const Plan& plan,
 std::optional<std::vector<std::uint32_t>> own_valid_samples(const Plan& plan,
                                                             const Sources& sources) {
   if (!plan.division.has_own_valid) return std::nullopt;
-  return validation_indices(static_cast<std::uint32_t>(sources.valid.samples.size()),
-                            plan.division.valid);
+  return validation_indices(sources.valid.samples.size(), plan.division.valid);
 }
 
 // Of every image, in a table that all ranks share; 0: no rank has read it.
@@ -129,10 +122,8 @@ std::vector<std::string> gather_valid_hashes(World& world, const Plan& plan,
 
 void unpack_hashes(std::string_view packed, SampleTable& samples) {
   samples.keep_hashes();
-  for (std::size_t at = 0; at + 16 <= packed.size(); at += 16) {
-    std::uint64_t index = 0, hash = 0;
-    std::memcpy(&index, packed.data() + at, sizeof index);
-    std::memcpy(&hash, packed.data() + at + sizeof index, sizeof hash);
+  while (packed.size() >= 16) {
+    const auto index = value_from<std::uint64_t>(packed), hash = value_from<std::uint64_t>(packed);
     if (index < samples.size()) samples.set_hash(index, hash);
   }
 }

@@ -56,17 +56,14 @@ void visit_fields(Is<AutomaticSize> auto& chosen, auto&& field) {
          chosen.is_stored);
 }
 
-void visit_fields(Is<SavedRun> auto& run, auto&& field) {
-  fields(field, "time", run.time, "started", run.started, "finished", run.finished, "machine",
-         run.machine, "options", run.options, "options_in_effect", run.options_in_effect,
-         "precision", run.precision, "exif", run.exif, "fit", run.fit, "mean", run.mean, "std",
-         run.std, "image_size", run.image_size, "model", run.model, "model_print",
-         run.model_fingerprint, "transforms", run.transforms, "global_batch", run.global_batch,
-         "peak_learning_rate", run.peak_learning_rate, "head_rate", run.head_rate, "loss_scale",
-         run.loss_scale, "averaged_steps", run.averaged_steps, "epochs_done",
-         run.progress.epochs_done, "best", run.progress.best, "early_stopping",
-         run.progress.early_stopping, "time_plan", run.progress.time_plan, "automatic",
-         run.progress.automatic);
+KILN_FIELDS(Progress, epochs_done, best, early_stopping, time_plan, automatic)
+
+void visit_fields(Is<SavedRun> auto& record, auto&& field) {
+  KILN_EACH(time, started, finished, machine, options, options_in_effect, precision, exif, fit,
+            mean, std, image_size, model)
+  field("model_print", record.model_fingerprint);
+  KILN_EACH(transforms, global_batch, peak_learning_rate, head_rate, loss_scale, averaged_steps)
+  visit_fields(record.progress, field);
 }
 
 DatasetFingerprint fingerprint_of(const Dataset& set) {
@@ -82,8 +79,7 @@ DatasetFingerprint fingerprint_of(const Dataset& set) {
     add(set.samples.file_name(i));
     add(formatted("\n%d %llu\n", set.samples.label(i),
                   member == nullptr ? 0ULL : static_cast<unsigned long long>(member->size)));
-    if (set.samples.has_weights())
-      add(formatted("%.9g\n", static_cast<double>(set.samples.weight(i))));
+    if (set.samples.has_weights()) add(formatted("%.9g\n", set.samples.weight(i)));
   }
   return {static_cast<long long>(set.samples.size()), set.classes, hex_digits(hash)};
 }

@@ -26,6 +26,7 @@
 #include "run/prepare/plan.h"
 #include "run/prepare/plan_warnings.h"
 #include "run/prepare/prepare.h"
+#include "run/saved_features.h"
 #include "run/vote.h"
 #include "train/evaluation.h"
 #include "train/features/confident_learning.h"
@@ -130,8 +131,7 @@ void add_doubtful(const Job& job, const at::Tensor& logits, const LabeledFeature
       {probabilities.const_data_ptr<float>(), static_cast<std::size_t>(probabilities.numel())},
       images.labels,
       num_classes};
-  if (!can_judge_labels(judged.num_agreed(), static_cast<std::int64_t>(images.labels.size())))
-    return;
+  if (!can_judge_labels(judged.num_agreed(), images.labels.size())) return;
   PictureList doubtful{
       "doubtful", "Labels that the models doubt",
       "Judged by the models of folds that have not seen the image (confident learning), most "
@@ -226,15 +226,13 @@ class FeatureRun {
 
   void show_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
     if (!is_training) return run_.log.validating(1, pass.steps_done(), num_batches);
-    StepRecord timing;
-    timing.epoch = 1;
-    timing.num_epochs = run_.stop->last_epoch();
-    timing.step = pass.steps_done();
-    timing.num_steps = num_batches;
-    timing.elapsed_seconds = watch_.seconds();
-    timing.epoch_images_per_second =
-        static_cast<double>(pass.images_done()) / timing.elapsed_seconds;
-    run_.log.progress(timing);
+    const double seconds = watch_.seconds();
+    run_.log.progress({.epoch = 1,
+                       .num_epochs = run_.stop->last_epoch(),
+                       .step = pass.steps_done(),
+                       .num_steps = num_batches,
+                       .epoch_images_per_second = static_cast<double>(pass.images_done()) / seconds,
+                       .elapsed_seconds = seconds});
   }
 
   // --time-limit cuts no pass short, since the head needs images of all classes. So warns early.
@@ -349,8 +347,7 @@ class FeatureRun {
     judge.measure(run_, run_.world.sum(judge.counts(predictions_, run_.sources.num_classes())),
                   leads() ? host_logits(logits, images) : HostLogits(), record_);
     run_.world.agree([&] { check_epoch(record_); });
-    const double images_per_second =
-        static_cast<double>(record_.train.count) / record_.train_seconds;
+    const double images_per_second = record_.train.count / record_.train_seconds;
     record_.train_images_per_second = record_.average_images_per_second = images_per_second;
     record_.data_wait_seconds = record_.times.data_wait = wait_seconds_;
     record_.times.forward = forward_seconds_;
@@ -442,13 +439,10 @@ void fit_head_first(Run& run) {
     valid_seconds = features.valid_seconds();
   }
   if (run.stop->now()) return run.checkpoints->skip_final();
+  restore_head(run);  // on rank 0
   {
     const at::NoGradGuard no_grad;
-    const std::vector<NamedTensor> head = state.model->head();
-    for (const NamedTensor& layer : head)
-      for (const NamedTensor& weight : state.progress.best.weights)  // on rank 0
-        if (weight.name == layer.name) layer.tensor.copy_(weight.tensor);
-    broadcast_tensors(head, *run.communicator);
+    broadcast_tensors(state.model->head(), *run.communicator);
   }
   AutomaticProgress& progress = state.progress.automatic.emplace();
   progress.found.frozen = state.progress.best.valid;

@@ -8,19 +8,21 @@
 #include "base/platform/installation.h"
 #include "report/error_info.h"
 
+namespace fs = std::filesystem;
+
 namespace kiln {
 namespace {
 
 std::terminate_handler former_handler = nullptr;
 
-const auto kStarted = std::filesystem::file_time_type::clock::now();
+const auto kStarted = fs::file_time_type::clock::now();
 
 // Whether another rank of this job has reported its failure: what it caused here is no news. A rank
 // that was stopped wakes when the job is ended, and has not heard of it.
-bool is_reported(const std::optional<std::filesystem::path>& error_info, const World& world) {
+bool is_reported(const std::optional<fs::path>& error_info, const World& world) {
   std::error_code absent;
-  return error_info && world.rank() > 0 &&
-         std::filesystem::last_write_time(*error_info, absent) > kStarted && !absent;
+  return error_info && world.rank() > 0 && fs::last_write_time(*error_info, absent) > kStarted &&
+         !absent;
 }
 
 void end_of_unhandled() {
@@ -35,9 +37,8 @@ void end_of_unhandled() {
 
 }  // namespace
 
-int report_exception(const std::exception_ptr& failure,
-                     const std::optional<std::filesystem::path>& error_info, World& world,
-                     Log& log) {
+int report_exception(const std::exception_ptr& failure, const std::optional<fs::path>& error_info,
+                     World& world, Log& log) {
   FailureReport told = report_failure(failure);
   if (!world.announce_failure(told.messages.front(), told.exit_code) ||
       is_reported(error_info, world))

@@ -233,8 +233,7 @@ Folds divide(const AuditConfig& config, const LabeledFeatures& features,
              const std::vector<std::uint32_t>& groups) {
   std::vector<std::uint32_t> of_rows;
   for (const std::uint32_t image : features.samples) of_rows.push_back(groups[image]);
-  Folds folds = divided_into_folds(features.labels, of_rows, config.folds,
-                                   static_cast<std::uint64_t>(config.random_seed));
+  Folds folds = divided_into_folds(features.labels, of_rows, config.folds, config.random_seed);
   if (folds.count >= 2 && has_two_judged_labels(features.labels, folds)) return folds;
   throw Error(ErrorCode::kInvalidDataset,
               "Images '" + config.data_path +
@@ -370,9 +369,8 @@ class Audit {
       if (is_right(image)) continue;
       doubted[i].image = audited(image, record_.doubtful.size());
       record_.doubtful.push_back(std::move(doubted[i]));
-      set.for_each_class(set.samples.label(image), [&](int id) {
-        ++record_.classes[static_cast<std::size_t>(id)].num_doubtful;
-      });
+      set.for_each_class(set.samples.label(image),
+                         [&](int id) { ++record_.classes[id].num_doubtful; });
     }
   }
 

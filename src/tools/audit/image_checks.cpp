@@ -22,9 +22,8 @@ std::vector<ImageCopy> listed_copies(std::span<const std::pair<std::uint32_t, st
   };
   add(exact, /*is_exact=*/true);
   add(near, /*is_exact=*/false);
-  std::sort(copies.begin(), copies.end(), [](const ImageCopy& a, const ImageCopy& b) {
-    return std::tuple(a.same_class, !a.is_exact, a.first, a.other) <
-           std::tuple(b.same_class, !b.is_exact, b.first, b.other);
+  std::ranges::sort(copies, {}, [](const ImageCopy& copy) {
+    return std::tuple(copy.same_class, !copy.is_exact, copy.first, copy.other);
   });
   return copies;
 }

@@ -195,10 +195,7 @@ std::vector<std::string> changed_names(const Dataset& set) {
 void warn_of_notes(const Dataset& set, Log& log) {
   for (const std::string& note : set.notes) log.warning(note);
   const SampleTable& samples = set.samples;
-  bool has_several_sets = false;
-  for (std::size_t i = 1; i < samples.size(); ++i)
-    has_several_sets = has_several_sets || samples.set(i) != samples.set(0);
-  if (has_several_sets)
+  if (std::ranges::any_of(samples, [&](const Sample& item) { return item.set != samples.set(0); }))
     log.warning(
         "The list's rows for training, validation and test are written together. --split-name "
         "writes those of one set.");
@@ -231,8 +228,7 @@ std::string OtherContents::note() const {
 }
 
 void leave_out_other_contents(Dataset& set) {
-  std::vector<std::string> beginnings(set.samples.size());  // of what is no image
-  std::vector<char> is_other(set.samples.size(), 0);
+  std::vector<std::optional<std::string>> beginnings(set.samples.size());  // of what is no image
   in_parallel((set.samples.size() + kPortion - 1) / kPortion, kScanThreads,
               [&](std::size_t portion) {
                 std::string bytes;
@@ -243,16 +239,14 @@ void leave_out_other_contents(Dataset& set) {
                   } catch (const ImageFault&) {
                     continue;  // the reader of the image will say why
                   }
-                  if (!image_kind(bytes).empty()) continue;
-                  is_other[i] = 1;
-                  beginnings[i] = bytes;
+                  if (image_kind(bytes).empty()) beginnings[i] = bytes;
                 }
               });
   OtherContents others;
   std::vector<bool> keep(set.samples.size());
   for (std::size_t i = 0; i < keep.size(); ++i) {
-    keep[i] = is_other[i] == 0;
-    if (!keep[i]) others.add(set.samples.file_name(i), beginnings[i]);
+    keep[i] = !beginnings[i];
+    if (!keep[i]) others.add(set.samples.file_name(i), *beginnings[i]);
   }
   if (others.count() == 0) return;
   others.require_others(others.count() < keep.size(), set);

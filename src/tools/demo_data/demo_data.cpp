@@ -118,8 +118,7 @@ using Color = std::array<int, 3>;
 
 Color draw_color(RandomSequence& random, int low, int high) {
   Color color;
-  for (int& channel : color)
-    channel = low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low)));
+  for (int& channel : color) channel = low + static_cast<int>(random.below(high - low));
   return color;
 }
 
@@ -129,9 +128,7 @@ double between(RandomSequence& random, double low, double high) {
 
 DurableFile complete_image(const fs::path& folder, int shape, int index, int number,
                            const DemoDataConfig& config) {
-  const Image image =
-      draw_demo_image(shape, config.size, static_cast<std::uint64_t>(config.random_seed),
-                      static_cast<std::uint64_t>(index));
+  const Image image = draw_demo_image(shape, config.size, config.random_seed, index);
   const bool as_jpeg = number % 2 == 0;
   const std::string name = formatted("%04d.%s", number, as_jpeg ? "jpg" : "png");
   return complete_file(folder / name,

@@ -180,12 +180,8 @@ void add_to_model(const EmbedConfig& config, PredictionJob& job) {
 
 int run(const EmbedConfig& config, Process& process) {
   end_on_stop_signals();
-  survive_broken_pipes();
   PredictionJob job(config.prediction, process.log);
-  if (config.into.empty())
-    write_table(config, job);
-  else
-    add_to_model(config, job);
+  config.into.empty() ? write_table(config, job) : add_to_model(config, job);
   return 0;
 }
 

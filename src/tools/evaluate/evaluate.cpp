@@ -73,8 +73,7 @@ std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& l
 }
 
 long long num_unlabeled(const SampleTable& samples) {
-  return std::count_if(samples.begin(), samples.end(),
-                       [](const Sample& item) { return item.label < 0; });
+  return std::ranges::count_if(samples, [](const Sample& item) { return item.label < 0; });
 }
 
 // What a model answers for the images of a set, of one label or of several. Throws Error

@@ -14,9 +14,7 @@ constexpr std::int64_t kIrVersion = 8;  // the one that came with operator set 1
 struct AttributeMessage {
   ProtoMessage& message;
 
-  void operator()(std::int64_t value) const {
-    message.integer(3, static_cast<std::uint64_t>(value)).integer(kType, 2);
-  }
+  void operator()(std::int64_t value) const { message.integer(3, value).integer(kType, 2); }
   void operator()(float value) const { message.small_real(2, value).integer(kType, 1); }
   void operator()(const std::string& value) const { message.text(4, value).integer(kType, 3); }
   void operator()(const std::vector<std::int64_t>& values) const {

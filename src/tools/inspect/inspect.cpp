@@ -78,18 +78,14 @@ namespace fs = std::filesystem;
 using Report = InspectReport;
 
 void report_state(const StateDict& state, Report& report) {
-  struct Sum {
-    std::int64_t tensors = 0;
-    std::int64_t elements = 0;
-  };
-  std::map<std::string_view, Sum> by_type;
-  std::int64_t all = 0, buffers = 0;  // elements
+  std::map<std::string_view, std::pair<std::int64_t, std::int64_t>> by_type;  // tensors, elements
+  std::int64_t all = 0, buffers = 0;                                          // elements
   for (const StoredTensor& tensor : state) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : tensor.shape) elements *= extent;
-    Sum& sum = by_type[facts_of(tensor.dtype).name];
-    ++sum.tensors;
-    sum.elements += elements;
+    auto& [num_tensors, num_elements] = by_type[facts_of(tensor.dtype).name];
+    ++num_tensors;
+    num_elements += elements;
     all += elements;
     // BatchNorm statistics are buffers, not parameters.
     const bool statistic = tensor.name.ends_with("running_mean") ||
@@ -102,7 +98,7 @@ void report_state(const StateDict& state, Report& report) {
   report["parameters"] = all - buffers;
   Report types = Report::array();
   for (const auto& [name, sum] : by_type)
-    types.push_back({{"type", name}, {"tensors", sum.tensors}, {"elements", sum.elements}});
+    types.push_back({{"type", name}, {"tensors", sum.first}, {"elements", sum.second}});
   report["types"] = std::move(types);
 }
 

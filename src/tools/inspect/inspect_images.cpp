@@ -87,8 +87,7 @@ void report_sizes(Dataset& set, Report& report) {
   for (const Sample& item : set.samples)
     ++(item.size ? counts[{item.size->width, item.size->height}] : unreadable);
   std::vector<std::pair<std::pair<int, int>, std::int64_t>> sorted(counts.begin(), counts.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::stable_sort(sorted, std::ranges::greater{}, [](auto& it) { return it.second; });
   report["num_sizes"] = sorted.size();
   report["exif"] = exif_name(set.exif);
   report["turned_images"] = turned_images(set, SIZE_MAX).turned;

@@ -61,8 +61,7 @@ class JobSignals {
   int descriptor() const { return descriptor_; }
   int next() {  // 0: none
     signalfd_siginfo info{};
-    return ::read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
-                                                                  : 0;
+    return ::read(descriptor_, &info, sizeof info) == sizeof info ? info.ssi_signo : 0;
   }
 
  private:

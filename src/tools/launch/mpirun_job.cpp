@@ -349,8 +349,7 @@ int JobMonitor::rank_to_blame() const {
 }
 
 bool JobMonitor::has_end() const {
-  return std::any_of(ranks_.begin(), ranks_.end(),
-                     [](const auto& numbered) { return numbered.second.is_leaving; });
+  return std::ranges::any_of(ranks_, [](auto& numbered) { return numbered.second.is_leaving; });
 }
 
 JobFailure JobMonitor::failure(int code) const {

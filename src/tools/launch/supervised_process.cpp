@@ -107,8 +107,7 @@ class Execution {
       : words_(call.words), complaint_("cannot run " + words_[0] + ": ") {
     const auto is_replaced = [&](std::string_view variable) {
       const std::string_view name = variable.substr(0, variable.find('='));
-      return std::any_of(call.environment.begin(), call.environment.end(),
-                         [&](const auto& added) { return added.first == name; });
+      return std::ranges::any_of(call.environment, [&](auto& it) { return it.first == name; });
     };
     for (char** variable = environ; *variable != nullptr; ++variable)
       if (!is_replaced(*variable)) environment_.emplace_back(*variable);

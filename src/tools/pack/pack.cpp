@@ -343,12 +343,10 @@ std::vector<std::uint32_t> balanced_copies(const SampleTable& samples, std::uint
     if (count == 0) continue;
     const std::vector<std::uint32_t> drawn = permutation(count, {seed, label, count});
     for (std::uint32_t k = 0; k < count; ++k)
-      copies[classes[label][drawn[k]]] =
-          static_cast<std::uint32_t>(most / count + (k < most % count ? 1 : 0));
+      copies[classes[label][drawn[k]]] = most / count + (k < most % count ? 1 : 0);
   }
   std::vector<std::uint32_t> order;
-  for (std::size_t i = 0; i < copies.size(); ++i)
-    order.insert(order.end(), copies[i], static_cast<std::uint32_t>(i));
+  for (std::size_t i = 0; i < copies.size(); ++i) order.insert(order.end(), copies[i], i);
   return order;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <ranges>
 #include <set>
 #include <sstream>
 
@@ -11,6 +12,8 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/rows.h"
+
+namespace fs = std::filesystem;
 
 namespace kiln {
 namespace {
@@ -74,7 +77,7 @@ bool is_place(const Option* option) {
 
 class Translation {
  public:
-  Translation(const std::filesystem::path& folder, Words own, int num_gpus)
+  Translation(const fs::path& folder, Words own, int num_gpus)
       : folder_(folder), own_(std::move(own)), ranks_per_host_(std::max(num_gpus, 1)) {}
 
   SageMakerJob run() {
@@ -137,7 +140,7 @@ class Translation {
                         : " Did you mean '" + guess + "'?"));
   }
 
-  std::filesystem::path folder_of_channel(const std::string& name) const {
+  fs::path folder_of_channel(const std::string& name) const {
     return folder_ / "input/data" / name;
   }
 
@@ -283,10 +286,8 @@ class Translation {
     const auto names_it = [&](const std::string& text) {
       return (text + "/").find(folder) != text.npos;
     };
-    return names_it(environment("KILN_HOSTS_KEY")) ||
-           std::any_of(own_.begin(), own_.end(), names_it) ||
-           std::any_of(tree_.hyperparameters.begin(), tree_.hyperparameters.end(),
-                       [&](const auto& item) { return names_it(item.second); });
+    return names_it(environment("KILN_HOSTS_KEY")) || std::ranges::any_of(own_, names_it) ||
+           std::ranges::any_of(std::views::values(tree_.hyperparameters), names_it);
   }
 
   // Names the channels that nothing reads.
@@ -353,7 +354,7 @@ class Translation {
     if (!given.has("log-path")) add_option("--log-path=" + (folder_ / "output/data/logs").string());
     // SageMaker creates this folder for jobs with a CheckpointConfig, and restores its contents
     // when a spot job restarts.
-    const std::filesystem::path checkpoints = folder_ / "checkpoints";
+    const fs::path checkpoints = folder_ / "checkpoints";
     if (!given.has("checkpoint-path") && is_folder(checkpoints))
       add_option("--checkpoint-path=" + checkpoints.string());
     if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && !given.has("ranks"))
@@ -383,7 +384,7 @@ class Translation {
 
   const CommandInfo& train_ = *find_command("train");
   const CommandInfo& init_model_ = *find_command("init-model");
-  const std::filesystem::path& folder_;
+  const fs::path& folder_;
   Words own_;
   int ranks_per_host_;
   SageMakerTree tree_;
@@ -403,18 +404,16 @@ class Translation {
 
 }  // namespace
 
-bool is_sagemaker_start(const std::vector<std::string>& arguments,
-                        const std::filesystem::path& folder) {
+bool is_sagemaker_start(const std::vector<std::string>& arguments, const fs::path& folder) {
   if (arguments.empty() || arguments.front() != "train" ||
       !is_there(folder / "input/config/resourceconfig.json"))
     return false;
   const Given raw = parse_arguments(*find_command("train"), arguments);
-  return !raw.help && std::none_of(raw.mentioned.begin(), raw.mentioned.end(),
-                                   [](const Option* option) { return is_place(option); });
+  return !raw.help && std::ranges::none_of(raw.mentioned, is_place);
 }
 
-SageMakerJob sagemaker_job(const std::filesystem::path& folder,
-                           const std::vector<std::string>& arguments, int num_gpus) {
+SageMakerJob sagemaker_job(const fs::path& folder, const std::vector<std::string>& arguments,
+                           int num_gpus) {
   return Translation(folder, {arguments.begin() + 1, arguments.end()}, num_gpus).run();
 }
 

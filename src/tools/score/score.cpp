@@ -58,8 +58,7 @@ ScoreRows rows_of_job(const ScoreConfig& config, const Dataset& set) {
     throw Error(ErrorCode::kUserError,
                 "--part needs to know the number of images, but the list of --files-from is not a "
                 "file: write it to one.");
-  for (Dataset some; list.next(kMaxOfList, some);)
-    num_images += static_cast<std::int64_t>(some.samples.size());
+  for (Dataset some; list.next(kMaxOfList, some);) num_images += some.samples.size();
   return rows_of_part(*config.part, num_images, config.prediction.batch_size, kMaxOfList);
 }
 
@@ -153,13 +152,6 @@ std::string columns_text(const RecordOptions& records) {
   return joined(texts, ",");
 }
 
-// Rows of a killed job are continued only if it sorted their images, too.
-std::string sorting_text(const ScoreConfig& config) {
-  return config.sort_into.empty()
-             ? ""
-             : (config.sorts_links ? "links:" : "") + full_path(config.sort_into);
-}
-
 ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job,
                              const ScoreColumns& columns) {
   return {.rows = {{"the model", as_utf8(job.models.front().print)},
@@ -174,7 +166,11 @@ ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job
                    {"--answer-at", number_text(config.answer_at)},
                    {"--refuse-unlike", number_text(config.refuse_unlike)},
                    {"--neighbors", std::to_string(config.neighbors)},
-                   {"--sort-into", sorting_text(config)},
+                   // Rows of a killed job are continued only if it sorted their images, too.
+                   // Rows of a killed job are continued only if it sorted their images, too.
+                   {"--sort-into", config.sort_into.empty() ? ""
+                                                            : (config.sorts_links ? "links:" : "") +
+                                                                  full_path(config.sort_into)},
                    {"--precision", precision_name(job.precision.precision)},
                    {"the column true_label", switch_text(columns.true_labels)}},
           .bits = {{"--batch-size", std::to_string(config.prediction.batch_size)},
@@ -419,8 +415,7 @@ class Scoring {
     const bool is_right = is_judged && label_text(columns_.labels, row) == row.true_label;
     so_far_.num_labeled += is_judged;
     so_far_.num_right += is_right;
-    if (job_.explanations)
-      notable_.see(static_cast<std::size_t>(so_far_.num_images - 1), row, is_judged && !is_right);
+    if (job_.explanations) notable_.see(so_far_.num_images - 1, row, is_judged && !is_right);
     so_far_.num_unsure += row.is_unsure;
     if (!row.fault.empty()) faults_.add(row.path, row.fault, is_bad);
     const std::optional<SeenImages>& seen = model_.directory.seen_images;

@@ -27,10 +27,9 @@ void ShownScores::add(const Dataset& set, std::uint32_t i, const TransformSpec& 
   ++shown;
   const auto truth = std::ranges::find(page_.classes, score.true_label);
   const std::ptrdiff_t label = truth == page_.classes.end() ? -1 : truth - page_.classes.begin();
-  page_.images.push_back(
-      {judged_image(set, prediction_of(score, i, static_cast<std::int32_t>(label)), pixels,
-                    /*draws=*/true),
-       score.neighbors});
+  page_.images.push_back({judged_image(set, prediction_of(score, i, label), pixels,
+                                       /*draws=*/true),
+                          score.neighbors});
 }
 
 void ShownScores::write(long long num_bad, const std::string& path) {

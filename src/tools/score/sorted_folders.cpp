@@ -109,9 +109,7 @@ void SortedFolders::add(const Dataset& set, const AnsweredImage& image) {
     return;
   }
   const fs::path file = set.samples.file_name(image.index),
-                 folder = folder_ / (answer.is_unsure
-                                         ? kUnsure
-                                         : names_[static_cast<std::size_t>(answer.best[0].id)]);
+                 folder = folder_ / (answer.is_unsure ? kUnsure : names_[answer.best[0].id]);
   make_folders(folder);
   std::string content;
   try {

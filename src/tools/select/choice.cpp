@@ -20,15 +20,6 @@ constexpr float kFarthest = 2;  // of 1 minus a cosine
 constexpr double kUnusual = 0.05;
 constexpr double kLeastWorth = 1e-6;  // the surest image can be chosen, too
 
-double doubt_of(const Score& score) {
-  const auto second = score.best.size() > 1 ? score.best[1].confidence : 0.0F;
-  return 1 - static_cast<double>(score.best[0].confidence - second);
-}
-
-double unlikeness_of(const Score& score) {
-  return score.alike ? std::max(0.0, 1 - static_cast<double>(*score.alike) / kUnusual) : 0;
-}
-
 }  // namespace
 
 LabelingChoice::LabelingChoice(std::size_t count)
@@ -36,7 +27,10 @@ LabelingChoice::LabelingChoice(std::size_t count)
       size_(std::max(2 * count, std::clamp(kPoolOfOne * count, kLeastPool, kMostCompared))) {}
 
 void LabelingChoice::add(Candidate candidate) {
-  const double doubt = doubt_of(candidate.score), unlikeness = unlikeness_of(candidate.score);
+  const Score& score = candidate.score;
+  const auto second = score.best.size() > 1 ? score.best[1].confidence : 0.0F;
+  const double doubt = 1 - static_cast<double>(score.best[0].confidence - second);
+  const double unlikeness = score.alike ? std::max(0.0, 1 - *score.alike / kUnusual) : 0;
   candidate.worth = std::max({doubt, unlikeness, kLeastWorth});
   candidate.reason = unlikeness > doubt ? ChoiceReason::kUnlike : ChoiceReason::kUnsure;
   candidate.features =

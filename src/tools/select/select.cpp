@@ -128,7 +128,6 @@ std::string page_of(const SelectConfig& config, const PredictionJob& job,
 
 int run(const SelectConfig& config, Process& process) {
   end_on_stop_signals();
-  survive_broken_pipes();
   PredictionJob job(config.prediction, process.log);
   Problems problems;
   problems.collect([&] { job.open_model(config.trained_model_path, "`kiln select`"); });
@@ -144,11 +143,10 @@ int run(const SelectConfig& config, Process& process) {
   if (!model.directory.seen_images)
     job.log.warning("The model has no " + std::string(kSeenImagesFile) +
                     ": images that it was made with cannot be left out.");
-  Predictions predictions(
-      model, job,
-      {.thresholds = model.rule->thresholds({}, {}),
-       .top_k = std::min<int>(2, static_cast<int>(model.directory.labels.size())),
-       .wants_features = true});
+  Predictions predictions(model, job,
+                          {.thresholds = model.rule->thresholds({}, {}),
+                           .top_k = std::min<int>(2, model.directory.labels.size()),
+                           .wants_features = true});
   const std::vector<Candidate> chosen = choose(config, job, predictions);
   if (!config.page.empty())
     write_file_durably(config.page, page_of(config, job, predictions.pixels(), chosen));

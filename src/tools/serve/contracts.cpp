@@ -77,9 +77,6 @@ HttpResponse answer_page(const ServerState& state, const HttpRequest&) {
 }
 
 // One record that is not answered with 200 fails a whole batch transform.
-Question ask_about_record(HttpRequest request) {
-  return question_of(read_images(std::move(request)), /*bad_status=*/200);
-}
 
 // A batch transform asks how it may send its records: at most 100 MB at a time.
 HttpResponse answer_execution_parameters(const ServerState& state, const HttpRequest&) {
@@ -146,7 +143,9 @@ HttpResponse answer_readiness(const ServerState& state, const HttpRequest&) {
 }
 
 std::vector<Route> routes_of(const ServingPlace& place) {
-  const auto ask_record = place.is_batch_transform ? ask_about_record : ask_about_body;
+  const auto ask_record = [status = place.is_batch_transform ? 200 : 422](HttpRequest request) {
+    return question_of(read_images(std::move(request)), status);
+  };
   std::vector<Route> routes;
   if (!place.vertex_health.empty())
     routes.push_back({"GET", place.vertex_health, kReady, true, answer_readiness});
@@ -165,9 +164,8 @@ std::vector<Route> routes_of(const ServingPlace& place) {
       {"GET", "/execution-parameters", "How SageMaker may send a batch transform", false,
        answer_execution_parameters},
       {"POST", "/score", "/predict for Azure ML", false, {}, ask_about_body}};
-  routes.insert(routes.end(), own.begin(), own.end());
-  const std::vector<Route> protocol = inference_protocol_routes();
-  routes.insert(routes.end(), protocol.begin(), protocol.end());
+  for (const std::vector<Route>& more : {own, inference_protocol_routes()})
+    routes.insert(routes.end(), more.begin(), more.end());
   return routes;
 }
 

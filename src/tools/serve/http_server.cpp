@@ -57,9 +57,8 @@ bool is_fault_of_request(const Failure& failure) {
 
 HttpResponse response_to_fault(const Failure& failure, std::size_t body_bytes) {
   if (failure == http::error::body_limit)
-    return error_response(413, "The body is larger than " +
-                                   bytes_text(static_cast<long long>(body_bytes)) +
-                                   " (--max-body-mib).");
+    return error_response(
+        413, "The body is larger than " + bytes_text(body_bytes) + " (--max-body-mib).");
   if (failure == http::error::header_limit)
     return error_response(431, "The headers are larger than 16 KiB.");
   return error_response(400, "This is not HTTP: " + failure.message() + ".");
@@ -319,10 +318,8 @@ void HttpServer::Core::accept() {
       socket.set_option(Tcp::no_delay(true), failure);
       const bool has_room = sessions.size() < limits.connections;
       const auto session = std::make_shared<Session>(std::move(socket), *this);
-      if (has_room)
-        session->read_head();
-      else
-        session->refuse(error_response(503, "Too many connections (--max-connections)."));
+      has_room ? session->read_head()
+               : session->refuse(error_response(503, "Too many connections (--max-connections)."));
     }
   });
 }

@@ -76,16 +76,14 @@ std::string ServerMetrics::text(const std::vector<Gauge>& now) const {
     std::string samples;
     if (type == "counter" && !counts_.contains(key)) samples = sample(name, "", 0);
     if (type == "counter" && counts_.contains(key))
-      for (const auto& [labels, count] : counts_.at(key))
-        samples += sample(name, labels, static_cast<double>(count));
+      for (const auto& [labels, count] : counts_.at(key)) samples += sample(name, labels, count);
     for (const Gauge& gauge : now)
       if (gauge.name == name) samples += sample(name, gauge.labels, gauge.value);
     if (type == "histogram") {
       Observed all = observed_.contains(key) ? observed_.at(key) : Observed();
       all.up_to.resize(bounds.size());
       for (std::size_t i = 0; i < bounds.size(); ++i)
-        samples += sample(key + "_bucket", formatted("le=\"%g\"", bounds[i]),
-                          static_cast<double>(all.up_to[i]));
+        samples += sample(key + "_bucket", formatted("le=\"%g\"", bounds[i]), all.up_to[i]);
       const auto count = static_cast<double>(all.count);
       samples += sample(key + "_bucket", "le=\"+Inf\"", count) + sample(key + "_sum", "", all.sum) +
                  sample(key + "_count", "", count);

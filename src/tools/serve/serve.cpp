@@ -380,7 +380,6 @@ int end(int first, HttpServer& server, Service& service, const Signals& signals,
 
 int run(const ServeConfig& config, Process& process) {
   Log& log = process.log;
-  survive_broken_pipes();
   const Signals signals;
   const ServingPlace place = read_serving_place();
   const PredictionJob job(config.prediction, log);

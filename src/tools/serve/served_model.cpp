@@ -139,8 +139,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     warn_without_pictures(log_);
     const auto likeliest = std::ranges::max_element(score.probabilities);
     const at::Tensor map =
-        predictor_.map_of(input.narrow(0, static_cast<std::int64_t>(i), 1),
-                          static_cast<int>(likeliest - score.probabilities.begin()));
+        predictor_.map_of(input.narrow(0, i, 1), likeliest - score.probabilities.begin());
     if (map.numel() > 1 && pictures_module() != nullptr)
       answers[i].heat_map =
           cut_out(with_heat_map({pixels_.output, images[i]->pixels}, map), images[i]->picture);

@@ -65,8 +65,7 @@ void log_start(const TrainConfig& config, Process& process) {
 std::optional<double> time_of_model(const fs::path& folder) {
   struct stat info {};
   if (::stat((folder / kMetaFile).c_str(), &info) != 0) return {};
-  return static_cast<double>(info.st_mtim.tv_sec) +
-         1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
+  return info.st_mtim.tv_sec + 1e-9 * info.st_mtim.tv_nsec;
 }
 
 bool is_of_this_run(double time) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -67,8 +68,7 @@ inline std::vector<std::vector<std::size_t>> spread_evenly(const std::vector<std
                                                            int num_servers) {
   std::vector<std::size_t> order(bytes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t one, std::size_t other) { return bytes[one] > bytes[other]; });
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return bytes[i]; });
   std::vector<std::vector<std::size_t>> shares(static_cast<std::size_t>(num_servers));
   std::vector<std::size_t> held(shares.size());
   for (const std::size_t tensor : order) {

@@ -117,8 +117,7 @@ class ParameterServer : public Exchange {
       std::size_t bytes = 0;
       for (const std::size_t i : shares_[server]) bytes += parameters_[i].tensor.nbytes();
       held.push_back(world_.name_of(rank_of_server(server)) + ": " +
-                     formatted("%zu tensors, %.2f MB", shares_[server].size(),
-                               static_cast<double>(bytes) / 1e6));
+                     formatted("%zu tensors, %.2f MB", shares_[server].size(), bytes / 1e6));
     }
     return {{"parameter server",
              formatted("%d of %d ranks train, at most %d steps apart; the learning rate is divided "

@@ -64,9 +64,7 @@ LabeledFeatures gathered_on_rank_0(World& world, LabeledFeatures mine) {
   }
   std::vector<std::int64_t> order(unordered.samples.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::sort(order.begin(), order.end(), [&](std::int64_t one, std::int64_t other) {
-    return unordered.samples[one] < unordered.samples[other];
-  });
+  std::ranges::sort(order, {}, [&](std::int64_t i) { return unordered.samples[i]; });
   for (const std::int64_t i : order) {
     all.labels.push_back(unordered.labels[i]);
     all.samples.push_back(unordered.samples[i]);

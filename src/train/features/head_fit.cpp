@@ -41,8 +41,7 @@ std::vector<Group> groups_in_order(std::span<const std::int32_t> labels,
   constexpr std::uint64_t kPurpose = 0x666f6c6473;  // "folds"
   std::vector<Group> groups;
   std::map<std::uint32_t, std::size_t> places;  // indices into `groups`, by group number
-  for (const std::uint32_t image :
-       permutation(static_cast<std::uint32_t>(labels.size()), {kPurpose, seed})) {
+  for (const std::uint32_t image : permutation(labels.size(), {kPurpose, seed})) {
     const std::uint32_t number = numbers.empty() ? image : numbers[image];
     const auto [place, is_new] = places.emplace(number, groups.size());
     if (is_new) groups.emplace_back();
@@ -108,8 +107,7 @@ class Path {
         least_elsewhere_(rows_.size(), std::numeric_limits<double>::infinity()),
         judged_(at::empty({images_.labels.size(0), num_classes}, at::kFloat)) {
     std::vector<std::vector<std::int64_t>> rows(rows_.size());
-    for (std::size_t i = 0; i < folds.of.size(); ++i)
-      rows[folds.of[i]].push_back(static_cast<std::int64_t>(i));
+    for (std::size_t i = 0; i < folds.of.size(); ++i) rows[folds.of[i]].push_back(i);
     for (std::size_t fold = 0; fold < rows.size(); ++fold)
       rows_[fold] = at::tensor(rows[fold], at::kLong);
   }
@@ -300,8 +298,7 @@ bool FeaturePass::step() {
   // Allocated once for all images, so that joining the batches needs no extra memory.
   if (!features_.rows.defined()) features_.rows = at::empty({num_images_, rows.size(1)});
   features_.rows.narrow(0, images_done(), rows.size(0)).copy_(rows);
-  for (const std::int64_t label : batch->labels)
-    features_.labels.push_back(static_cast<std::int32_t>(label));
+  for (const std::int64_t label : batch->labels) features_.labels.push_back(label);
   features_.samples.insert(features_.samples.end(), batch->samples.begin(), batch->samples.end());
   return true;
 }
@@ -332,8 +329,7 @@ Folds divided_into_folds(std::span<const std::int32_t> labels,
     const auto best = std::ranges::min_element(folds, {}, crowding);
     best->images.insert(best->images.end(), group.images.begin(), group.images.end());
     for (const auto& [label, images] : group.classes) best->classes[label] += images;
-    for (const std::uint32_t image : group.images)
-      result.of[image] = static_cast<int>(best - folds.begin());
+    for (const std::uint32_t image : group.images) result.of[image] = best - folds.begin();
   }
   return result;
 }

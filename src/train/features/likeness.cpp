@@ -58,8 +58,7 @@ at::Tensor some_of_classes(const std::vector<std::int32_t>& labels, std::int64_t
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::int64_t size = sizes[labels[i]], kept = std::min(most, size);
     const std::int64_t place = places[labels[i]]++;
-    if ((place + 1) * kept / size > place * kept / size)
-      rows.push_back(static_cast<std::int64_t>(i));
+    if ((place + 1) * kept / size > place * kept / size) rows.push_back(i);
   }
   return at::tensor(rows);
 }
