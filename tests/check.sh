@@ -23,7 +23,7 @@ build/tsan/kiln_store_test --gtest_filter='CheckpointWriter*' --gtest_list_tests
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_store_test --gtest_brief=1 --gtest_filter='CheckpointWriter*'
 
 # What tests/run.sh leaves out, and more kills than there, at other moments.
-KILN_KILLS=$([ "${1:-}" = --nightly ] && echo 200 || echo 20) KILN_SEED=2 tests/ctest.sh -L 'check|kills'
+KILN_KILLS=$([ "${1:-}" = --nightly ] && echo 200 || echo 10) KILN_SEED=2 tests/ctest.sh -L 'check|kills'
 
 if [ "${1:-}" = --nightly ]; then
   tests/ctest.sh -LE 'check|kills'

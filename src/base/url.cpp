@@ -164,8 +164,7 @@ std::string without_secrets(std::string_view text) {
       const std::size_t user_size = authority.rfind('@') + 1;
       if (is_encoded || is_odd_host(authority.substr(user_size)))
         leave_out(host, end, "…");
-      else if (user_size > 0 &&
-               (text.substr(begin, at - begin) != "abfss" || authority.find(':') < user_size))
+      else if (user_size > 0)
         leave_out(host, host + user_size, "");
     }
   }

@@ -144,9 +144,12 @@ Invocation parse_command(const CommandInfo& command, const Words& words,
                 "A launcher started " + std::to_string(num_launched()) + " processes. " +
                     command.instead_of_ranks,
                 ErrorCode::kUserError);
+  if (const GivenValue* path = given.find("cache-path")) {
+    invocation.cache_path = path->setting.text;
+    if (invocation.cache_path.empty()) given.refuse("cache-path", "is empty, but must be a path.");
+  }
   invocation.problems = given.problems();
   invocation.buckets = given.buckets;
-  if (const GivenValue* path = given.find("cache-path")) invocation.cache_path = path->setting.text;
   if (const auto* launch = std::get_if<LaunchConfig>(&invocation.command))
     invocation.log_path = launch->log_path;
   // One inside the output is not written to, which would make that an invalid ModelDirectory.

@@ -121,10 +121,10 @@ Settings Given::settings() const {
   Settings settings(command);
   for (auto value = values.rbegin(); value != values.rend(); ++value) {  // the first of several
     Setting shown = value->setting;
-    for (const auto& [url, path] : copies)  // also of a folder in it
+    shown.text = without_secrets(shown.text);
+    for (const auto& [url, path] : copies)  // also of a folder in it; it has no secrets
       if (shown.option->is_read && (shown.text + "/").starts_with(path + "/"))
         shown.text.replace(0, path.size(), url);
-    shown.text = without_secrets(shown.text);
     const Option& option = *shown.option;  // one that is treated as given in any case says no more
     if (option.is_implied && shown.text == option.default_text) shown.origin = Origin::kDefault;
     settings = settings.replaced(std::move(shown));

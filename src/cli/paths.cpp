@@ -41,9 +41,8 @@ std::string local_path(const std::string& text, bool may_be_url) {
     return may_be_url || !is_url(text)
                ? text
                : refuse(
-                     "is a URL, but Kiln reads no data from there but s3://, gs:// and abfss:// "
-                     "for "
-                     "inputs: mount or copy what it names, and give the path of that");
+                     "is a URL, but Kiln reads data only from s3://, gs:// and abfss:// buckets: "
+                     "mount or copy what it names, and give the path of that");
   const std::string value = is_home ? home_folder(name) : environment(name.c_str());
   if (!value.starts_with('/'))
     return refuse("begins with '" + first +

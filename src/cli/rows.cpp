@@ -469,13 +469,18 @@ Reader<ImageSize> image_size() {
            .kind = ValueKind::kAutoOrSize,
            .minimum = 16,
            .maximum = 2048},
-          [](Option option, const std::string& text, const std::string& where) -> ImageSize {
+          [](const Option& option, const std::string& text, const std::string& where) -> ImageSize {
             const std::size_t cross = text.find('x');
-            if (cross != text.npos) option.kind = ValueKind::kInteger;
-            const auto height =
-                static_cast<int>(integer_value(option, text.substr(0, cross), where));
-            if (cross == text.npos) return {height, height};
-            return {height, static_cast<int>(integer_value(option, text.substr(cross + 1), where))};
+            const auto side = [&](const std::string& part) {
+              if (cross == text.npos) return static_cast<int>(integer_value(option, part, where));
+              const bool is_side = is_whole_number(part) && part.size() < 6;
+              const int value = is_side ? std::stoi(part) : 0;
+              if (value < option.minimum || value > option.maximum)
+                fail_to_parse(text, where, range_text(option));
+              return value;
+            };
+            const int height = side(text.substr(0, cross));
+            return {height, cross == text.npos ? height : side(text.substr(cross + 1))};
           },
           [](const Option& option, ImageSize size) {
             return integer_text(option, size.height) +

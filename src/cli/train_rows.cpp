@@ -69,9 +69,8 @@ Rows<TrainConfig> component_rows() {
                {kTraining, kFree, kParameter, kFirst}, "Passes over the training dataset."),
            opt(&OptimizationConfig::batch_size, "batch-size", auto_or(1, kMillion, "images"),
                {kTraining, kBits, kParameter, kFirst},
-               "Images per batch in each process. auto: 16; of fewer than 32 training images half; "
-               "on a GPU up to 256, as far as half of its memory and 100 steps an epoch allow. A "
-               "path alone gets auto."),
+               "Images per batch in each process. auto: 16; half of fewer than 32; on a GPU up to "
+               "256, if half of its memory and 100 steps an epoch allow. A path alone gets auto."),
            opt(&OptimizationConfig::num_warmup_steps, "num-warmup-steps",
                from(0, kMillion, "epochs"), {kTraining, kResult, kParameter, kOfRecipe},
                "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5."),
@@ -95,10 +94,9 @@ Rows<DataConfig> image_rows() {
   using Config = DataConfig;
   return {
       opt(&Config::image_size, "image-size", image_size(), {kImages, kResult, kParameter, kFirst},
-          "Resize images to this height and width; 320x240: to a height of 320 and a width of 240, "
-          "of the least size that covers it. auto: the size that all images share, if they "
-          "are an ImageDirectory or have no side above 256; else 224 (240, 288 and 300 for "
-          "efficientnet_b1 to b3)."),
+          "Resize images to this height and width; 320x240: a height of 320, a width of 240. auto: "
+          "the size that all images share, if they are an ImageDirectory or have no side above "
+          "256; else 224 (240, 288 and 300 for efficientnet_b1 to b3)."),
       opt(&Config::fit, "fit",
           {{"crop", Fit::kCrop}, {"pad", Fit::kPad}, {"stretch", Fit::kStretch}, {"auto", {}}},
           {kImages, kResult},

@@ -52,7 +52,7 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
     const bool is_ours = is_file(list) && first_bytes(list, header().size()) == header();
     std::error_code failure;
     for (const std::string& name : names_in(folder / part, failure)) {
-      if (is_ignored_name(name) || (part.empty() && std::ranges::find(parts, name) != parts.end()))
+      if (is_ignored_name(name) || (part.empty() && std::ranges::count(parts, fs::path(name)) > 0))
         continue;
       const bool is_known = is_ours && (name == kTableName || (std::regex_match(name, kPicture) &&
                                                                is_file(folder / part / name)));

@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostNamed = 1000, kMostWrong = 160, kSurest = 60, kUnsure = 20;
+constexpr std::size_t kMostListed = 1000, kMostWrong = 160, kSurest = 60, kUnsure = 20;
 constexpr std::size_t kCells = 40, kOfEachCell = 4;
 
 using Places = std::vector<std::size_t>;
@@ -82,7 +82,7 @@ std::vector<std::size_t> answers_to_show(const std::vector<Prediction>& answers)
   std::ranges::sort(unsure);
   std::erase_if(others, [&](std::size_t i) { return std::ranges::binary_search(unsure, i); });
   add_of_each_class(answers, others, kMostDrawn, &shown);
-  named.resize(std::min(named.size(), kMostNamed - shown.size()));
+  named.resize(std::min(named.size(), kMostListed - shown.size()));
   shown.insert(shown.end(), named.begin(), named.end());
   return shown;
 }

@@ -113,13 +113,14 @@ std::string pictures_event(const ValidationDetails& details,
   for (const PictureList& list : details.pictures)
     for (std::size_t i = 0; i < std::min(list.images.size(), kMostPictures); ++i) {
       const JudgedImage& judged = list.images[i];
+      const Thumbnail& thumbnail = judged.thumbnail;
+      if (thumbnail.jpeg.empty()) continue;
       const std::string verdict = list.word.empty()
                                       ? name(judged.truth) + ", predicted as " + name(judged.guess)
                                       : name(judged.guess) + " " + list.word;  // "cat missed"
-      if (const Thumbnail& thumbnail = judged.thumbnail; !thumbnail.jpeg.empty())
-        add(list.heading + "/" + std::to_string(i + 1),
-            verdict + formatted(" (%.1f %%): ", 100 * judged.confidence) + for_people(judged.file),
-            image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
+      add(list.heading + "/" + std::to_string(i + 1),
+          verdict + formatted(" (%.1f %%): ", 100 * judged.confidence) + for_people(judged.file),
+          image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
     }
   return values_event(summary, time, step);
 }

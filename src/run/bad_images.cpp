@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kNamed = 10;          // maximum number of images named in the log
+constexpr std::size_t kLoggedImages = 10;   // maximum number of images named in the log
 constexpr std::size_t kNamedAtTheEnd = 20;  // maximum number of images named in the error
 constexpr double kCheckSeconds = 5;
 
@@ -31,11 +31,11 @@ void BadImageLedger::record(const std::vector<BadImage>& faults, bool leads, Log
     if (faults_.samples.contains(fault.sample)) continue;
     add(fault);
     const std::size_t count = faults_.records.size();
-    if (count <= kNamed)
+    if (count <= kLoggedImages)
       report((fault.damaged ? "damaged " : "bad ") + name_ + " image '" +
              faults_.records.back().file + "': " + fault.fault +
              (fault.damaged ? " (used as far as it can be decoded)" : " (skipped)"));
-    if (count == kNamed + 1)
+    if (count == kLoggedImages + 1)
       report("more bad or damaged " + name_ +
              " images follow; training.json will list all of them");
   }

@@ -100,9 +100,10 @@ class StepVotes {
     const Vote all = vote(run_.world, mine);
     run_.stop->add_votes(all);
     if (run_.stop->now()) return;
-    all.has_ended
-        ? loader_.end_here()
-        : require_one_stream(run_.world, run_.plan.division, train.name, loader_.beginning());
+    if (all.has_ended)
+      loader_.end_here();
+    else
+      require_one_stream(run_.world, run_.plan.division, train.name, loader_.beginning());
   }
 
   void after_step() {

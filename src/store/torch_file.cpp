@@ -463,8 +463,8 @@ std::string pickle_of(const StateDict& state) {
     append_number(out, 0);
     append_tuple(out, tensor.shape);
     std::vector<std::int64_t> strides(tensor.shape.size(), 1);  // row-major
-    for (std::size_t i = strides.size(); i-- > 1;)
-      strides[i - 1] = strides[i] * std::max<std::int64_t>(tensor.shape[i], 1);
+    for (std::size_t k = strides.size(); k-- > 1;)
+      strides[k - 1] = strides[k] * std::max<std::int64_t>(tensor.shape[k], 1);
     append_tuple(out, strides);
     out += "\x89h\0)RtR"s;
   }

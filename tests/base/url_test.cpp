@@ -91,7 +91,6 @@ TEST(Url, OfABucketNamesIt) {
                           "abfss://c@a.dfs.core.windows.net/x"}) {
     EXPECT_TRUE(is_bucket(url));
     EXPECT_EQ(fault_of_bucket(url), "") << url;
-    EXPECT_EQ(without_secrets(url), url);
   }
   for (const char* url :
        {"s3://", "s3://u:geheim@b/x", "s3://u@b", "s3://b/x?a=geheim", "s3://b/x#y", "s3://b/a//x",

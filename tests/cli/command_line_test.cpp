@@ -204,7 +204,7 @@ TEST(CommandLine, AllFaultsAreReportedTogetherParsingFirst) {
               "--untrained-model-path", "u", "--train-data-path", "t", "--patience", "-1"});
   ASSERT_EQ(all.size(), 6u);
   EXPECT_TRUE(all[0].message().starts_with("--color is not an option"));
-  EXPECT_EQ(all[1].message(), "--batch-size is 'two', but must be an integer.");
+  EXPECT_EQ(all[1].message(), "--batch-size is 'two', but must be auto or an integer.");
   EXPECT_TRUE(all[2].message().starts_with("'stray' "));
   EXPECT_TRUE(all[3].message().starts_with("--valid-data-path DIR is missing"));
   EXPECT_TRUE(all[4].message().starts_with("--epochs is 0"));

@@ -1,6 +1,7 @@
 // The options of a network that is trained only in part.
 #include <gtest/gtest.h>
 
+#include "cli/options.h"
 #include "cli/parse.h"
 
 namespace kiln {

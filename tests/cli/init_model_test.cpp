@@ -115,7 +115,7 @@ TEST(InitModel, WeightsFromAUrl) {
   EXPECT_EQ(config.weights, "https://host/x.pth");
   EXPECT_EQ(config.weights_sha256, hash);
   ErrorCode code{};
-  for (const char* url : {"http://host/x.pth", "s3://bucket/x.pth", "https://a:b@host/x.pth"}) {
+  for (const char* url : {"http://host/x.pth", "ftp://host/x.pth", "https://a:b@host/x.pth"}) {
     EXPECT_NE(fault(init_model({"resnet18", "--weights", url}), &code).find("cannot be downloaded"),
               std::string::npos);
     EXPECT_EQ(code, ErrorCode::kParameterParsing);

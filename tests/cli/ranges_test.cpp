@@ -87,14 +87,16 @@ INSTANTIATE_TEST_SUITE_P(
         Bounds{"--expect-ranks", "0", kAbove0, "1", "1000000", "1000001", kAtMost}));
 
 TEST(Ranges, EveryNumericTrainOptionIsTested) {
-  // The list above names them, checkpoint_test.cpp --checkpoint-every, fine_tuning_test.cpp --folds
-  // and --head-learning-rate, length_test.cpp --steps and --time-limit, recipe_test.cpp those of
-  // the recipe, exchange_test.cpp --exchange; a new option must be added there.
+  // The list above names them, checkpoint_test.cpp --checkpoint-every, fine_tuning_test.cpp
+  // --folds,
+  // --layer-decay and --head-learning-rate, length_test.cpp --steps and --time-limit,
+  // recipe_test.cpp those of the recipe, exchange_test.cpp --exchange; a new option must be added
+  // there.
   int numeric = 0;
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
   }
-  EXPECT_EQ(numeric, 34);
+  EXPECT_EQ(numeric, 35);
 }
 
 TEST(Ranges, MessagesNameOptionValueAndRange) {
@@ -113,8 +115,8 @@ TEST(Ranges, ImagesHaveAHeightAndAWidth) {
   EXPECT_EQ(size_of("320x240"), (ImageSize{320, 240}));
   EXPECT_EQ(size_of("96"), (ImageSize{96, 96}));
   EXPECT_EQ(size_of("Auto"), ImageSize());
-  for (const char* text : {"320x", "x240", "320x8", "8x320", "autox32", "32xauto", "32x32x32",
-                           "320*240", "4096x32"})
+  for (const char* text :
+       {"320x", "x240", "320x8", "8x320", "autox32", "32xauto", "32x32x32", "320*240", "4096x32"})
     EXPECT_TRUE(fault(train({"--image-size", text})).starts_with("--image-size is ")) << text;
   EXPECT_NE(fault(train({"--image-size=96x128", "--eval-resize=100"})), "no fault");
   EXPECT_EQ(fault(train({"--image-size=96x128", "--eval-resize=128"})), "no fault");

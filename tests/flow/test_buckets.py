@@ -49,7 +49,7 @@ class BucketTest(FlowTest):
 
     def assert_unreadable(self, result, *words):
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-        self.assert_names(result.stderr, "error 162: ", *words)
+        self.assert_names(result.stderr, "error: ", *words)
         self.assertNotIn("geheim", result.stdout + result.stderr)
 
     # ---- commands ----
@@ -238,7 +238,7 @@ class BucketTest(FlowTest):
         self.server.bucket("photos").put_bucket_acl("photos", FakeAcl([FakeGrant([everyone], ["READ"])]))
         self.assertEqual(self.copy(AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="").returncode, 0)
         result = kiln("inspect", "s3://photos/all", "--check", environment=self.environment(XDG_CACHE_HOME="", HOME=""))
-        self.assert_refused(result, 3, "error 160: ", "--cache-path")
+        self.assert_refused(result, 3, "error: ", "--cache-path")
 
     def test_without_room(self):
         self.server.put("photos", **{"all/1.bin": b"x" * 3_000_000})
@@ -247,7 +247,7 @@ class BucketTest(FlowTest):
         if mounted.returncode != 0:
             self.skipTest("no file system can be mounted here")
         self.addCleanup(subprocess.run, ["umount", str(self.cache)])
-        self.assert_refused(self.copy(), 3, "error 160: ", "3 MB", "are free", "--cache-path")
+        self.assert_refused(self.copy(), 3, "error: ", "3 MB", "are free", "--cache-path")
         self.assertEqual(self.server.read(), [])
 
     def test_without_the_module(self):
@@ -267,10 +267,12 @@ class BucketTest(FlowTest):
         self.server.put("photos", **{f"all/class {i % 100}/photo-{i:06}.jpg": b"" for i in range(100_000)})
         peaks = {}
         for url, count in (("s3://photos/all/class 1", 1000), ("s3://photos/all", 100_000)):
-            result = subprocess.run(["/usr/bin/env", "time", "-f", "%M", KILN, "inspect", url, "--json"], capture_output=True,
-                                    text=True, env={**os.environ, **self.environment()})
-            self.assertEqual(json.loads(result.stdout)["objects"], count, result.stderr)
-            peaks[count] = int(result.stderr.split()[-1])
+            process = subprocess.Popen([KILN, "inspect", url, "--json"], stdout=subprocess.PIPE,
+                                       env={**os.environ, **self.environment()})
+            self.addCleanup(process.stdout.close)
+            listed = json.loads(process.stdout.read())
+            peaks[count] = os.wait4(process.pid, 0)[2].ru_maxrss
+            self.assertEqual(listed["objects"], count)
         print(f"memory: {peaks} kB")
         self.assertLess(peaks[100_000] - peaks[1000], 200_000)
 

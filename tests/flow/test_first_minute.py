@@ -52,15 +52,15 @@ class FirstMinuteTest(FlowTest):
         self.assertRegex((self.folder / "logs/repeat.yaml").read_text(), "(?m)^batch-size: 6 ")
 
     def test_a_run_that_resumes_keeps_its_batch_size(self):
-        """With two ranks it would have been 4."""
+        """Found now, it would be 10."""
         data = self.folder / "data"
         self.few("data/train", 10)
         shutil.copytree(data / "train", data / "val")
-        options = {"batch_size": "auto", "checkpoint_every": "1step", "epochs": 20}
-        Job(self.folder / "run", self.untrained, data, **options).stop_after(1, checkpointed=True)
-        code, output = Job(self.folder / "run", self.untrained, data, ranks=2, **options).run()
+        options = {"checkpoint_every": "1step", "epochs": 20}
+        Job(self.folder / "run", self.untrained, data, batch_size=6, **options).stop_after(1, checkpointed=True)
+        code, output = Job(self.folder / "run", self.untrained, data, batch_size="auto", **options).run()
         self.assertEqual(code, 0, output)
-        self.assertRegex(output, r"batch-size: +10 \(as before\)")
+        self.assertRegex(output, r"batch-size: +6 \(as before\)")
 
     def test_a_folder_of_both_parts_and_weights(self):
         shutil.copytree(self.data, self.folder / "both")

@@ -15,6 +15,7 @@ RUNS = {
     "sgd": "--optimizer sgd --class-weights balanced --cutmix 1 --precision tf32 --num-warmup-steps 1 --weight-decay 0.1",
     "modern": "--recipe modern --sample balanced --epochs 2 --patience 1",
     "norm": "--freeze norm --head-learning-rate 0.1 --deterministic --explain FOLDER/explained --learning-rate 0.01",
+    "decay": "--layer-decay 0.75 --freeze stage1 --model-name convnext_tiny --image-size 32",
     "backbone": "--freeze backbone --folds 2 --random-seed 5",
     "auto": "--auto True --epochs 2 --model-name resnet18 --weights FOLDER/adamw/model.safetensors",
     "ranks": "--ranks 2 --sync-batch-norm --precision bf16 --lr-scaling sqrt",

@@ -36,6 +36,7 @@ class TwoLayerHead : public Network {
     init_convolutions(*this, Fan::kOut);
   }
   Kept kept() const override { return {.numbers = 4}; }
+  StageNames stages() const override { return {"stages."}; }  // it has none
 
  private:
   std::shared_ptr<Conv2d> conv_;

@@ -43,7 +43,7 @@ def errors_table(old):
 
 def weights_table():
     """Names, sizes and accuracies of the files in the catalogue."""
-    file = r'\{"([\w.-]+\.pth)",\s+(\d+),\s+([\d.]+)\}'
+    file = r'\{"([\w.-]+\.pth)",\s+(\d+),\s+([\d.]+)(?:,\s+\d+)?\}'
     rows = re.findall(rf'\{{"(\w+)",\s+"\w+",\s+\{{\{{((?:{file},?\s*)+)\}}', (ROOT / "src/model/catalogue.cpp").read_text())
     assert rows, "src/model/catalogue.cpp is not read as expected"
     lines = ["| network | IMAGENET1K_V1 | MB | top-1, % | IMAGENET1K_V2 | MB | top-1, % |", "|---|---|---|---|---|---|---|"]

@@ -75,6 +75,7 @@ class TinyModel : public ImageModel {
   void train(bool) override {}
   at::Tensor logits_of(const at::Tensor& features) override { return features; }
   void freeze(Freeze) override {}
+  std::vector<int> stages() const override { return {0, 1}; }
   std::vector<NamedTensor> head() const override { return {{"weight", weight_}}; }
   std::vector<at::Tensor> parameters() const override { return {kernel_, weight_}; }
   std::vector<NamedTensor> named_parameters() const override {

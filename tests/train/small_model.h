@@ -27,6 +27,7 @@ class SmallModel : public ImageModel {
   void train(bool) override {}
   at::Tensor logits_of(const at::Tensor& features) override { return features; }
   void freeze(Freeze) override {}
+  std::vector<int> stages() const override { return {1}; }
   std::vector<NamedTensor> head() const override { return named_parameters(); }
   std::vector<at::Tensor> parameters() const override { return {weight_}; }
   std::vector<NamedTensor> named_parameters() const override { return {{"weight", weight_}}; }

@@ -186,7 +186,7 @@ void open_torch(const fs::path& bin, const fs::path& packages) {
 fs::path newest_runtime(const fs::path& brought) {
   for (const fs::path folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"}) {
     std::error_code none;
-    const fs::path found = fs::canonical(folder / brought.filename(), none);
+    fs::path found = fs::canonical(folder / brought.filename(), none);
     if (found.filename() > KILN_RUNTIME) return found;  // such as libstdc++.so.6.0.33
   }
   return brought;

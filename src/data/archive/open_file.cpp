@@ -222,8 +222,10 @@ OpenFile unpacked(const fs::path& path) {
     spool.append(bytes);
   };
   const OpenFile file(path);
-  file.bytes_at(0, 4).starts_with(kGzip) ? unpack_gzip(path, append)
-                                         : unpack_others(path, data_begin(file), append);
+  if (file.bytes_at(0, 4).starts_with(kGzip))
+    unpack_gzip(path, append);
+  else
+    unpack_others(path, data_begin(file), append);
   return spool.take();
 }
 

@@ -569,7 +569,10 @@ Listing list_rows(const DatasetContext& context) {
     if (std::optional<Listing> coco = list_coco_file(context, rows.root())) return *std::move(coco);
   try {
     rows.columns.refuse_repeats();
-    is_folder(context.root) ? read_parquet_list(rows) : reader_of(context.root)(rows);
+    if (is_folder(context.root))
+      read_parquet_list(rows);
+    else
+      reader_of(context.root)(rows);
   } catch (const RowFault& fault) {
     rows.fault(0, fault.what());
   }

@@ -230,8 +230,8 @@ const ArrowModule& arrow_module(const std::string& remedy) {
     // Its own allocator reserves 1 GiB of addresses at once, which a limit may not leave for the
     // rest.
     ::setenv("ARROW_DEFAULT_MEMORY_POOL", "system", /*replace=*/0);
-    return open_module<ArrowModule>("libkiln_arrow.so", kArrowModuleSymbol,
-                                      kArrowModuleVersion, remedy);
+    return open_module<ArrowModule>("libkiln_arrow.so", kArrowModuleSymbol, kArrowModuleVersion,
+                                    remedy);
   }();
   return module;
 }

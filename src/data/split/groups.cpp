@@ -312,8 +312,10 @@ ScannedImages scan_images(const std::vector<Dataset*>& sets, const ScanPlan& pla
   const ImagesInOrder images{sets};
   ScannedImages found;
   found.hashes.resize(images.size());
-  plan.decode_all || images.size() <= kMaxDecodedImages ? scan_whole_images(images, plan, found)
-                                                        : scan_beginnings(images, plan, found);
+  if (plan.decode_all || images.size() <= kMaxDecodedImages)
+    scan_whole_images(images, plan, found);
+  else
+    scan_beginnings(images, plan, found);
   return found;
 }
 

@@ -156,8 +156,10 @@ void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Nor
     factors.std[i] = static_cast<float>(scaling.std[i % 3]);
   }
   const std::size_t num_runs = num_pixels / kPixels;
-  cpu_has("avx2") ? scale_runs_avx2(rgb, num_runs, factors, out)
-                  : scale_runs(rgb, num_runs, factors, out);
+  if (cpu_has("avx2"))
+    scale_runs_avx2(rgb, num_runs, factors, out);
+  else
+    scale_runs(rgb, num_runs, factors, out);
   for (std::size_t i = num_runs * kValues; i < num_pixels * 3; ++i)
     out[i] = (static_cast<float>(rgb[i]) / 255.0F - factors.mean[i % 3]) / factors.std[i % 3];
 }

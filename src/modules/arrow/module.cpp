@@ -358,9 +358,7 @@ class ArrowBucket : public BucketReader {
         of(now).time_ns / kSecond != object.time_ns / kSecond)
       return std::nullopt;
     require(status);
-    if (at == object.size) return tag;
-    throw std::runtime_error("'" + path + "' ends after " + std::to_string(at) + " of " +
-                             std::to_string(object.size) + " bytes");
+    return at == object.size ? std::optional(tag) : std::nullopt;
   }
 
  private:
@@ -369,7 +367,7 @@ class ArrowBucket : public BucketReader {
     require(files.status());
     path_ += name;
     files_ = *std::move(files);
-    static const Clouds ended_at_exit;  // before what Arrow has made by now
+    static const Clouds kEndedAtExit;  // before what Arrow has made by now
   }
 
   arrow::fs::FileInfo info(const std::string& path) const {

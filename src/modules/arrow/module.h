@@ -77,8 +77,8 @@ class BucketReader {
   // Passes the bytes of a listed object to `sink`, and returns what the store says of them: an MD5
   // as 32 digits in quotes or in base64; S3 says something else, but as long, of objects that are
   // encrypted with a key of one's own, and something longer of those uploaded in parts. Nothing if
-  // the object is gone or has changed since it was listed, maybe while it was read. From any
-  // thread.
+  // the object is gone, ends early or has changed since it was listed, maybe while it was read.
+  // From any thread.
   virtual std::optional<std::string> read(const BucketObject& object, const ParquetSink& sink) = 0;
 };
 

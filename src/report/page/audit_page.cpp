@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <functional>
-#include <ranges>
 
 #include "base/text.h"
 #include "report/page/gallery.h"
@@ -125,10 +124,12 @@ std::string noise_section(const AuditRecord& record) {
   };
   std::ranges::stable_sort(classes, std::ranges::greater{}, share);
   std::vector<Cells> rows;
-  for (const AuditedClass& audited : classes | std::views::take(kMaxDoubts))
+  for (const AuditedClass& audited : classes) {
+    if (rows.size() == kMaxDoubts) break;
     rows.push_back({name_html(audited.name), grouped(audited.images), grouped(audited.wrong),
                     percent(share(audited)), name_html(audited.belongs_to),
                     grouped(audited.missing), grouped(audited.num_doubtful)});
+  }
   return section(
       "noise", "Doubted labels by class",
       element("p",

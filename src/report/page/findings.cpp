@@ -184,9 +184,10 @@ class Finder {
                               (are_folds ? " images" : " validation images") + ", the true " +
                               run_.start.data.words.right + " lies between " +
                               percent_range(interval) + " with 95 % confidence";
-    is_wide(interval)
-        ? doubt(Judged::kWarning, range + ": too few images to tell small differences.")
-        : good(range + ".");
+    if (is_wide(interval))
+      doubt(Judged::kWarning, range + ": too few images to tell small differences.");
+    else
+      good(range + ".");
     if (run_.epochs.size() > 1 && !are_folds && option_of(run_.start, "save") != "last")
       doubt(Judged::kNote,
             "The saved epoch was selected on these same images, so its accuracy is slightly "

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "base/files.h"
@@ -402,7 +401,8 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   const std::vector<ClassScore> scores = class_scores(details.confusion);
   constexpr std::size_t kMaxRows = 1000;
   const bool has_train = !data.train_counts.empty();
-  for (const ClassScore& score : scores | std::views::take(kMaxRows)) {
+  for (const ClassScore& score : scores) {
+    if (rows.size() == kMaxRows) break;
     const int guess = most_often_taken_for(details.confusion, score.label);
     rows.push_back({bins.empty() || bins.size() > kMostBins
                         ? label_html(data, score.label)

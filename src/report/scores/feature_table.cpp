@@ -66,7 +66,10 @@ void FeatureTable::add(const std::string& name, std::span<const float> features)
   std::vector<ScoreCell> cells = {name};
   cells.insert(cells.end(), features.begin(), features.end());
   cells.resize(num_features_ + 1);
-  parquet_ ? parquet_->add(parquet_values(cells)) : file_.write(csv_line(cells));
+  if (parquet_)
+    parquet_->add(parquet_values(cells));
+  else
+    file_.write(csv_line(cells));
 }
 
 void FeatureTable::commit() {

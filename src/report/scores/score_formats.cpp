@@ -238,7 +238,7 @@ std::string score_extensions() {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kSamples = 3, kShownRows = 100, kMaxMeta = 1 << 16;
 constexpr const char *kTrueLabels = "category", *kAnswers = "Scored Labels";
@@ -276,7 +276,8 @@ TypeNames names_of(ParquetType type) {
 
 // The value of the Parquet metadata key "pandas", without which pandas guesses the types.
 std::string pandas_metadata(const std::vector<ParquetColumn>& columns) {
-  Json json = {{"index_columns", Json::array()}, {"column_indexes", Json::array()}};
+  OrderedJson json = {{"index_columns", OrderedJson::array()},
+                      {"column_indexes", OrderedJson::array()}};
   for (const ParquetColumn& column : columns) {
     const TypeNames names = names_of(column.type);
     json["columns"].push_back({{"name", column.name},
@@ -290,14 +291,14 @@ std::string pandas_metadata(const std::vector<ParquetColumn>& columns) {
   return json.dump();
 }
 
-Json json_of(const ParquetValue& value) {
+OrderedJson json_of(const ParquetValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
   if (const auto* number = std::get_if<double>(&value)) return *number;
   return nullptr;
 }
 
-Json table_json(Json records, Json features, std::int64_t num_rows) {
+OrderedJson table_json(OrderedJson records, OrderedJson features, std::int64_t num_rows) {
   const std::size_t num_columns = features.size();
   return {{"records", std::move(records)},
           {"features", std::move(features)},
@@ -306,8 +307,8 @@ Json table_json(Json records, Json features, std::int64_t num_rows) {
           {"name", nullptr}};
 }
 
-Json feature_json(const std::string& name, std::size_t index, const char* element,
-                  const std::string& type) {
+OrderedJson feature_json(const std::string& name, std::size_t index, const char* element,
+                         const std::string& type) {
   return {{"name", name}, {"index", index}, {"elementType", element}, {"featureType", type}};
 }
 
@@ -354,7 +355,7 @@ void ScoredDataset::add(const Score& score, std::int64_t id,
 }
 
 std::string ScoredDataset::schema() const {
-  Json attributes = Json::array(), scores = Json::object();
+  OrderedJson attributes = OrderedJson::array(), scores = OrderedJson::object();
   for (const ParquetColumn& column : columns_) {
     const TypeNames names = names_of(column.type);
     attributes.push_back({{"name", column.name},
@@ -364,21 +365,21 @@ std::string ScoredDataset::schema() const {
     if (column.type == ParquetType::kNumber) scores[column.name] = column.name;
   }
   scores["Multi Class Assigned Labels"] = kAnswers;
-  Json labels = Json::object();
+  OrderedJson labels = OrderedJson::object();
   if (columns_.front().name == kTrueLabels) labels["True Labels"] = kTrueLabels;
-  return Json{{"columnAttributes", std::move(attributes)},
-              {"featureChannels", Json::array()},
-              {"labelColumns", std::move(labels)},
-              {"scoreColumns", std::move(scores)}}
+  return OrderedJson{{"columnAttributes", std::move(attributes)},
+                     {"featureChannels", OrderedJson::array()},
+                     {"labelColumns", std::move(labels)},
+                     {"scoreColumns", std::move(scores)}}
       .dump(2);
 }
 
 // What the designer shows of the data: the first rows. As in the original component's output, all
 // statistics are empty.
 std::string ScoredDataset::visualization() const {
-  Json rows = Json::array(), features = Json::array();
+  OrderedJson rows = OrderedJson::array(), features = OrderedJson::array();
   for (const std::vector<ParquetValue>& row : first_rows_) {
-    Json cells = Json::array();
+    OrderedJson cells = OrderedJson::array();
     for (const ParquetValue& value : row) cells.push_back(json_of(value));
     rows.push_back(std::move(cells));
   }
@@ -390,29 +391,30 @@ std::string ScoredDataset::visualization() const {
     features.push_back(
         feature_json(columns_[i].name, i, names.element, std::string(names.kind) + " " + role));
   }
-  Json of_statistics = Json::array(), of_layout = Json::array();
+  OrderedJson of_statistics = OrderedJson::array(), of_layout = OrderedJson::array();
   for (const char* name :
        {"Mean", "Median", "Min", "Max", "Standard Deviation", "Unique Values", "Missing Values"})
     of_statistics.push_back(feature_json(name, of_statistics.size(), "float64", "Numeric Feature"));
   for (const char* name : {"Histogram", "Boxplot"})
     of_layout.push_back(feature_json(name, of_layout.size(), "object", "Object Feature"));
   const auto num_rows = std::ssize(columns_);
-  const auto records_of = [&](const Json& value, std::size_t length) {
-    return Json(columns_.size(), Json(length, value));
+  const auto records_of = [&](const OrderedJson& value, std::size_t length) {
+    return OrderedJson(columns_.size(), OrderedJson(length, value));
   };
-  return Json{{"visualizationType", "default"},
-              {"data", table_json(std::move(rows), std::move(features), num_rows_)},
-              {"statistics", table_json(records_of({{"isNan", true}}, of_statistics.size()),
-                                        of_statistics, num_rows)},
-              {"layout", table_json(records_of(nullptr, of_layout.size()), of_layout, num_rows)}}
+  return OrderedJson{
+      {"visualizationType", "default"},
+      {"data", table_json(std::move(rows), std::move(features), num_rows_)},
+      {"statistics",
+       table_json(records_of({{"isNan", true}}, of_statistics.size()), of_statistics, num_rows)},
+      {"layout", table_json(records_of(nullptr, of_layout.size()), of_layout, num_rows)}}
       .dump();
 }
 
 void ScoredDataset::commit() {
   table_->close();
-  Json samples = Json::array();
+  OrderedJson samples = OrderedJson::array();
   for (std::size_t i = 0; i < std::min(kSamples, first_rows_.size()); ++i) {
-    Json sample = Json::object();
+    OrderedJson sample = OrderedJson::object();
     for (std::size_t column = 0; column < columns_.size(); ++column)
       sample[columns_[column].name] = json_of(first_rows_[i][column]);
     samples.push_back(std::move(sample));

@@ -33,7 +33,7 @@ fs::path best_beside(const CheckpointConfig& config) {
   return fs::path(config.path).parent_path() / kBestOfRun;
 }
 
-void append_bytes(const at::Tensor& tensor, std::string& bytes) {
+void append_tensor(const at::Tensor& tensor, std::string& bytes) {
   const at::Tensor host = tensor.cpu().contiguous();
   bytes.append(static_cast<const char*>(host.const_data_ptr()), host.nbytes());
 }
@@ -90,7 +90,7 @@ std::vector<NamedTensor> statistics_of(const TrainState& state) {
 std::string pack_statistics(const std::vector<NamedTensor>& statistics) {
   std::string bytes;
   for (const std::vector<at::Tensor>& kind : kinds_of(statistics))
-    if (!kind.empty()) append_bytes(at::cat(kind), bytes);
+    if (!kind.empty()) append_tensor(at::cat(kind), bytes);
   return bytes;
 }
 

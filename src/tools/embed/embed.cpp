@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kOneOtherIn = 10;  // images that a model was made with: at most
-constexpr std::size_t kNamed = 5;
+constexpr std::size_t kUnknownNamed = 5;
 constexpr std::uint64_t kSeed = 1;
 
 // Calls `use` with each image of a set and its features, in order; the latter are empty for a bad
@@ -125,7 +125,7 @@ void require_known_classes(const Dataset& set, const std::vector<std::string>& l
   if (!unknown.empty())
     throw Error(ErrorCode::kUserError, set.name + " '" + set.root.string() +
                                            "' have classes that the model does not know: " +
-                                           quoted_among(unknown, labels, kNamed) +
+                                           quoted_among(unknown, labels, kUnknownNamed) +
                                            ". Give the images that it was trained on.");
 }
 
@@ -181,7 +181,10 @@ void add_to_model(const EmbedConfig& config, PredictionJob& job) {
 int run(const EmbedConfig& config, Process& process) {
   end_on_stop_signals();
   PredictionJob job(config.prediction, process.log);
-  config.into.empty() ? write_table(config, job) : add_to_model(config, job);
+  if (config.into.empty())
+    write_table(config, job);
+  else
+    add_to_model(config, job);
   return 0;
 }
 

@@ -50,8 +50,8 @@ struct ModelAnswers {
   TransformSpec pixels;              // how the model saw them
 };
 
-constexpr std::size_t kMostExplained = 24, kNamed = 10, kMaxThumbnails = 100;
-constexpr const char* kPageName = "evaluation.html";
+constexpr std::size_t kMostExplained = 24, kNamedClasses = 10, kMaxThumbnails = 100;
+constexpr const char* kEvaluationPage = "evaluation.html";
 constexpr int kBelowFloor = 4;  // the exit code
 constexpr const char* kTensorboardFolder = "tensorboard";
 
@@ -166,14 +166,14 @@ class EvaluatedAnswers {
         !fault.empty())
       set_.fail(fault);
     if (std::ranges::any_of(ids_, [](int id) { return id >= 0; })) return;
-    throw Error(
-        ErrorCode::kInvalidDataset,
-        "Images '" + config.data_path + "': " +
-            (set_.classes.empty() ? "they have no labels"
-                                  : "their classes are " + quoted_names(set_.classes, kNamed)) +
-            ", but the model knows " + quoted_names(labels(), kNamed) +
-            ". Evaluation needs labels: put the images into folders named after the "
-            "model's classes, or use `kiln score`.");
+    throw Error(ErrorCode::kInvalidDataset,
+                "Images '" + config.data_path + "': " +
+                    (set_.classes.empty()
+                         ? "they have no labels"
+                         : "their classes are " + quoted_names(set_.classes, kNamedClasses)) +
+                    ", but the model knows " + quoted_names(labels(), kNamedClasses) +
+                    ". Evaluation needs labels: put the images into folders named after the "
+                    "model's classes, or use `kiln score`.");
   }
 
   void judge_label(std::uint32_t i, const Score& row) {
@@ -328,7 +328,7 @@ void add_reports(const EvaluationRecord& record, const fs::path& folder,
     for (std::size_t i = 0; i < num_models; ++i)
       add(model_page_name(i), model_page_html(record, i, folder / model_page_name(i)));
   }
-  add(kPageName, evaluation_html(record, folder / kPageName));
+  add(kEvaluationPage, evaluation_html(record, folder / kEvaluationPage));
   add(kEvaluationFileName, evaluation_json(record));
 }
 
@@ -345,7 +345,7 @@ void send_to_mlflow(const EvaluationRecord& record, const EvaluateConfig& config
       points.push_back({metric.name, metric.value, static_cast<std::int64_t>(record.time * 1000),
                         static_cast<std::int64_t>(i + 1)});
   }
-  MlflowSink sink(*settings, {folder / kPageName, folder / kEvaluationFileName},
+  MlflowSink sink(*settings, {folder / kEvaluationPage, folder / kEvaluationFileName},
                   config.mlflow_pictures, log);
   sink.begin(std::move(params), record.versions);
   sink.add(std::move(points));
@@ -504,7 +504,7 @@ int run(const EvaluateConfig& config, Process& process) {
   for (const ModelPair& pair : record.pairs) log.info(pair_finding(record, pair));
   send_to_mlflow(record, config, log);
   log.info("");
-  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");
+  log.info("Wrote '" + (fs::path(config.output_path) / kEvaluationPage).string() + "'.");
   if (config.json) std::fputs(evaluation_json(record).c_str(), stdout);
   return reaches_floors(record, config.at_least, log) ? 0 : kBelowFloor;
 }

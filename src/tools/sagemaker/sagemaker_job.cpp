@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <ranges>
 #include <set>
 #include <sstream>
 
@@ -287,7 +286,8 @@ class Translation {
       return (text + "/").find(folder) != text.npos;
     };
     return names_it(environment("KILN_HOSTS_KEY")) || std::ranges::any_of(own_, names_it) ||
-           std::ranges::any_of(std::views::values(tree_.hyperparameters), names_it);
+           std::ranges::any_of(tree_.hyperparameters,
+                               [&](const auto& item) { return names_it(item.second); });
   }
 
   // Names the channels that nothing reads.

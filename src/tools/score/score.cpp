@@ -167,7 +167,6 @@ ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job
                    {"--refuse-unlike", number_text(config.refuse_unlike)},
                    {"--neighbors", std::to_string(config.neighbors)},
                    // Rows of a killed job are continued only if it sorted their images, too.
-                   // Rows of a killed job are continued only if it sorted their images, too.
                    {"--sort-into", config.sort_into.empty() ? ""
                                                             : (config.sorts_links ? "links:" : "") +
                                                                   full_path(config.sort_into)},
@@ -191,7 +190,7 @@ std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
   return "";
 }
 
-constexpr std::size_t kNamed = 10;
+constexpr std::size_t kNamedLabels = 10;
 constexpr int kPrintedClasses = 3, kOnPage = 1 + Prediction::kNumNext;
 constexpr double kSecondsBetweenSaves = 2, kMaxSaving = 0.02;  // the latter as a share of the time
 
@@ -403,7 +402,7 @@ class Scoring {
     if (unknown.num_images == 0) return;
     log_.warning(plural(unknown.num_images, "image has", "images have") +
                  " a label that the model does not know: " +
-                 quoted_among(unknown.names, columns_.labels, kNamed) + ". The " +
+                 quoted_among(unknown.names, columns_.labels, kNamedLabels) + ". The " +
                  std::string(model_.rule->words.accuracy) + " leaves such images out.");
   }
 

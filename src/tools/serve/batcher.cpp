@@ -25,8 +25,10 @@ class Batcher::Jobs final : public LoaderThreads::BatchSource {
   void add(Job job, Order order) {
     {
       const std::scoped_lock lock(pool_.mutex());
-      order == Order::kFirst ? waiting_.push_front(std::move(job))
-                             : waiting_.push_back(std::move(job));
+      if (order == Order::kFirst)
+        waiting_.push_front(std::move(job));
+      else
+        waiting_.push_back(std::move(job));
     }
     pool_.wake_decoders();
   }

@@ -76,8 +76,6 @@ HttpResponse answer_page(const ServerState& state, const HttpRequest&) {
           .headers = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}}};
 }
 
-// One record that is not answered with 200 fails a whole batch transform.
-
 // A batch transform asks how it may send its records: at most 100 MB at a time.
 HttpResponse answer_execution_parameters(const ServerState& state, const HttpRequest&) {
   constexpr std::size_t kMostAtATime = 100;
@@ -143,6 +141,7 @@ HttpResponse answer_readiness(const ServerState& state, const HttpRequest&) {
 }
 
 std::vector<Route> routes_of(const ServingPlace& place) {
+  // One record that is not answered with 200 fails a whole batch transform.
   const auto ask_record = [status = place.is_batch_transform ? 200 : 422](HttpRequest request) {
     return question_of(read_images(std::move(request)), status);
   };

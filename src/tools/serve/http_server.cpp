@@ -318,8 +318,10 @@ void HttpServer::Core::accept() {
       socket.set_option(Tcp::no_delay(true), failure);
       const bool has_room = sessions.size() < limits.connections;
       const auto session = std::make_shared<Session>(std::move(socket), *this);
-      has_room ? session->read_head()
-               : session->refuse(error_response(503, "Too many connections (--max-connections)."));
+      if (has_room)
+        session->read_head();
+      else
+        session->refuse(error_response(503, "Too many connections (--max-connections)."));
     }
   });
 }
