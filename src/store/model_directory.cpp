@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxSpec = 1 << 16;
 constexpr std::uint64_t kMaxLabelMap = 64 << 20, kMaxFeatures = 16 << 20;
 
 [[noreturn]] void fail(const fs::path& path, const std::string& fault, const std::string& remedy) {
@@ -86,7 +85,7 @@ ModelSpec read_spec(const fs::path& folder) {
     fail(folder, "is of type '" + meta.type.substr(0, 100) + "', not ModelDirectory",
          "Give a folder written by 'kiln init-model' or 'kiln train'.");
   const fs::path spec_path = folder / meta.model_spec;
-  return parse_model_spec(read_part(spec_path, kMaxSpec), spec_path.string());
+  return parse_model_spec(read_part(spec_path, kMaxSpecBytes), spec_path.string());
 }
 
 ModelDirectory read_files(const fs::path& folder) {
@@ -118,7 +117,7 @@ ModelDirectory read_files(const fs::path& folder) {
              "Train the model again.");
     });
   read_if_there(kPreprocessingFile, [&](const fs::path& path) {
-    directory.preprocessing = parse_preprocessing(read_part(path, kMaxSpec), path.string());
+    directory.preprocessing = parse_preprocessing(read_part(path, kMaxSpecBytes), path.string());
     // The specification also stores mean and std, for the designer's programs; they must match.
     if (const auto& stored = directory.spec.normalization;
         stored && *stored != directory.preprocessing->normalization)

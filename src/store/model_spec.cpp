@@ -16,8 +16,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kMaxMeta = 1 << 16;
-
 std::string scalar_at(const YAML::Node& root, const char* key) {
   const YAML::Node node = root[key];
   return node.IsDefined() && node.IsScalar() ? node.Scalar() : std::string();
@@ -28,7 +26,6 @@ Error meta_fault(const std::string& where, const std::string& fault) {
                "'" + where + "' " + fault + ". Give a folder written by 'kiln init-model'.");
 }
 
-constexpr std::size_t kMaxSpecBytes = 1 << 16;
 constexpr double kMinDivisor = 1e-6, kMaxDivisor = 1e6;  // beyond, answers are no numbers
 constexpr int kMaxClasses = 1'000'000;
 constexpr std::string_view kFlavor = "pytorch", kMultiLabelFlavor = "pytorch-multi-label";
@@ -224,7 +221,7 @@ std::string yaml_list(const std::array<double, 3>& values) {
 }  // namespace
 
 DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where) try {
-  if (yaml.size() > kMaxMeta) throw meta_fault(where, "is larger than 64 KiB");
+  if (yaml.size() > kMaxMetaBytes) throw meta_fault(where, "is larger than 64 KiB");
   const YAML::Node root = YAML::Load(std::string(yaml));
   if (!root.IsMap()) throw meta_fault(where, "is not a mapping");
   DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
@@ -241,7 +238,7 @@ DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& whe
 DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
   const std::string where = meta_path.string();
   const std::string text =
-      read_text_or(meta_path, kMaxMeta, "is larger than 64 KiB",
+      read_text_or(meta_path, kMaxMetaBytes, "is larger than 64 KiB",
                    [&](const std::string& fault) { throw meta_fault(where, fault); });
   return parse_directory_meta(text, where);
 }

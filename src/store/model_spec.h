@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -26,6 +27,9 @@ inline constexpr std::string_view kCalibrationFile = "calibration.json";
 inline constexpr std::string_view kSeenImagesFile = "seen_images.bin";
 inline constexpr std::string_view kFeaturesFile = "features.safetensors";
 inline constexpr std::string_view kTrainingFeaturesFile = "training_features.safetensors";
+
+// Bytes that `_meta.yaml` and the specifications may have.
+inline constexpr std::uint64_t kMaxMetaBytes = 1 << 16, kMaxSpecBytes = 1 << 16;
 
 // Written by this program, besides `_meta.yaml`.
 inline constexpr std::array<std::string_view, 12> kOwnFiles{

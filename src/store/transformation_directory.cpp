@@ -16,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
 // Small enough that a model's preprocessing.json, which holds them with more whitespace, also stays
 // below its limit.
 constexpr std::uint64_t kMaxTransforms = 1 << 13;

@@ -190,18 +190,14 @@ bool hold(const Descriptor& lock, const std::string& url, Log& log) {
   }
 }
 
-std::string without_slash(const std::string& url) {
-  return url.substr(0, url.find_last_not_of('/') + 1);
-}
-
 }  // namespace
 
 Objects list_bucket(const std::string& url) {
-  return listed(*opened(without_slash(url)), url);
+  return listed(*opened(std::string(trimmed(url, "/"))), url);
 }
 
 BucketCopy copy_bucket(const std::string& given, const fs::path& cache, Log& log) {
-  const std::string url = without_slash(given), name = url.substr(url.rfind('/') + 1);
+  const std::string url(trimmed(given, "/")), name = url.substr(url.rfind('/') + 1);
   const fs::path usual = user_cache_folder();
   if (cache.empty() && usual.empty())
     throw Error(ErrorCode::kFailedToWriteOutputs,

@@ -21,8 +21,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kMaxLinks = 40;                // one after the other, as in Linux
-constexpr std::size_t kMaxNameBytes = 4096;  // likewise
+constexpr int kMaxLinks = 40;  // one after the other, as in Linux
 constexpr std::size_t kWorkOfANode = 64;
 
 // The names in an archive with links, which are followed as a file system would.
@@ -92,7 +91,7 @@ class ArchiveTree {
       if (here->link != nullptr) {
         std::string_view target = here->link->target;
         if (target.starts_with('/')) return {nullptr, /*is_outside=*/true};
-        if (target.empty() || target.size() > kMaxNameBytes || ++num_links > kMaxLinks) return {};
+        if (target.empty() || target.size() > kMaxPathBytes || ++num_links > kMaxLinks) return {};
         while (!target.empty()) {
           const std::size_t slash = target.rfind('/');
           const std::string_view part = target.substr(slash + 1);
@@ -188,7 +187,7 @@ class Members {
   // Adds as `name` what the link leads to.
   void follow(const std::string& name, const ArchiveTree::Node& link) {
     const auto [target, is_outside] = tree_.target_of(link);
-    if (target == nullptr || name.size() > kMaxNameBytes)
+    if (target == nullptr || name.size() > kMaxPathBytes)
       return listing_.left_out.add(
           is_outside ? LeftOut::Reason::kLinkOutside : LeftOut::Reason::kBrokenLink, name);
     if (target->member) return add(name, *target->member);
@@ -500,7 +499,7 @@ Listing list_open_archive(ImageArchive archive, bool may_go_on) {
   if (first == "PK\x03\x04" || first == "PK\x05\x06") {
     std::string target;
     list_zip(file, visit, [&](std::string_view name, const ArchiveMember& member) {
-      read_member(file, member, kMaxNameBytes + 1, target);
+      read_member(file, member, kMaxPathBytes + 1, target);
       members.add_link({.name = name, .target = target});
     });
   } else if (is_tar(file)) {

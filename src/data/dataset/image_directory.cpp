@@ -177,7 +177,6 @@ std::string spaced(const Json& value) {
 
 constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
 constexpr std::uint64_t kMaxSchemaBytes = 64ULL << 20;
-constexpr std::uint64_t kMaxImageListBytes = 2ULL << 30;
 
 std::string read_part(const DatasetContext& context, const ListedFiles& files,
                       const std::string& file, std::uint64_t limit) {
@@ -409,7 +408,7 @@ bool is_image_directory(const ListedFiles& files) {
 std::vector<std::string> listed_files(const DatasetContext& context) {
   const ListedFiles folder(context);
   const std::string list = directory_entries(context, folder).at("image_list");
-  const std::string bytes = read_part(context, folder, list, kMaxImageListBytes);
+  const std::string bytes = read_part(context, folder, list, kMaxListBytes);
   std::vector<std::string> files;
   const ListedImages listed = parse_image_list(bytes, list, ListSchema{}, context);
   for (const Sample& item : listed.samples) files.emplace_back(item.file_name);
@@ -427,7 +426,7 @@ Listing list_image_directory(const DatasetContext& context, const ListedFiles& f
   set.schema_json = read_part(context, files, schema_name, kMaxSchemaBytes);
   ListSchema schema = parse_schema(set.schema_json, schema_name, context);
   ListedImages listed =
-      parse_image_list(read_part(context, files, list, kMaxImageListBytes), list, schema, context);
+      parse_image_list(read_part(context, files, list, kMaxListBytes), list, schema, context);
   set.samples = std::move(listed.samples);
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const std::string file(set.samples.file_name(i)), name = normal_name(file);
@@ -450,11 +449,11 @@ Listing list_image_directory(const DatasetContext& context, const ListedFiles& f
 std::string read_image_list(const Dataset& set) {
   const DatasetContext context{.root = set.root, .name = set.name};
   if (set.archives.empty())
-    return read_part(context, ListedFiles(context), set.list_name, kMaxImageListBytes);
+    return read_part(context, ListedFiles(context), set.list_name, kMaxListBytes);
   const ImageArchive& archive = set.archives.front();
   return with_archive_named(context, archive.name, kArchiveKind, [&] {
     const Listing listing = list_open_archive({archive.name, archive.file.duplicate()});
-    return read_part(context, ListedFiles(listing, ""), set.list_name, kMaxImageListBytes);
+    return read_part(context, ListedFiles(listing, ""), set.list_name, kMaxListBytes);
   });
 }
 

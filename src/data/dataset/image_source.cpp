@@ -19,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kPieceBytes = 1 << 16;
-constexpr std::size_t kMaxListedPathBytes = 4096;
 
 Dataset unlabeled_files(const fs::path& root, const std::string& name) {
   Dataset set;
@@ -179,14 +178,13 @@ void FileList::add_paths(std::size_t most, SampleTable& samples) {
     std::string_view path = std::string_view(text_).substr(begin, end - begin);
     if (mark == '\n' && path.ends_with('\r')) path.remove_suffix(1);
     if (mark != '\0' && !has_begun_) path = without_byte_order_mark(path);
-    if (path.size() > kMaxListedPathBytes) break;
+    if (path.size() > kMaxPathBytes) break;
     has_begun_ = true;
     if (!path.empty()) samples.add(mark == '\0' ? std::string(path) : name_of(path));
     begin = std::min(end + 1, text_.size());
   }
   text_.erase(0, begin);
-  if (samples.size() < most && text_.find(mark) > kMaxListedPathBytes &&
-      text_.size() > kMaxListedPathBytes)
+  if (samples.size() < most && text_.find(mark) > kMaxPathBytes && text_.size() > kMaxPathBytes)
     fail("has a line longer than 4096 bytes: give one path per line.");
 }
 

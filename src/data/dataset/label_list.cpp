@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxListBytes = std::uint64_t{2} << 30;
-constexpr std::size_t kMaxPathBytes = 4096;
 constexpr double kMaxWeight = 1e6;
 
 // Calls `visit` with what is between the marks, without blanks and empty parts.

@@ -122,6 +122,9 @@ inline constexpr auto kSetWords =
 // The list of supported extensions, for the end of an error message.
 std::string image_names_advice();
 
+inline constexpr std::size_t kMaxPathBytes = 4096;                      // as in Linux
+inline constexpr std::uint64_t kMaxListBytes = std::uint64_t{2} << 30;  // of a list of images
+
 // How many names a message shows of those that it counts.
 inline constexpr std::size_t kMostNamed = 10;
 
@@ -447,7 +450,7 @@ bool is_missing_value(std::string_view text);
 // kInvalidDataset.
 OpenFile images_in_parquet(const DatasetContext& context, const std::string& column);
 
-// The module that reads and writes Parquet files, opened when it is first needed. Throws Error, of
+// The module with Arrow, opened when it is first needed. Throws Error, of
 // which `remedy` is the last sentence.
 const ArrowModule& arrow_module(const std::string& remedy);
 

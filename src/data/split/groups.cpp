@@ -21,7 +21,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxPairs = 5;
 constexpr int kGraySide = 32;  // of the image whose frequencies are computed
 constexpr int kFrequencies = 8;
 constexpr int kBands = 4, kBandBits = 16;
@@ -387,7 +386,7 @@ std::string note_of_torn_groups(const Dataset& train, const Dataset& valid) {
   const std::size_t num_groups = first_of.size();
   for (std::size_t i = 0; i < valid.samples.size(); ++i) {
     const auto torn = first_of.extract(valid.samples.group(i));
-    if (torn && pairs.size() < kMaxPairs)
+    if (torn && pairs.size() < kMaxNamedOfSplit)
       pairs.push_back("'" + std::string(train.samples.file_name(torn.mapped())) + "' and '" +
                       std::string(valid.samples.file_name(i)) + "'");
   }

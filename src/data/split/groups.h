@@ -19,6 +19,8 @@
 
 namespace kiln {
 
+inline constexpr std::size_t kMaxNamedOfSplit = 5;  // classes or pairs of images in a message
+
 // Finds images of the same picture in other sizes, formats and qualities.
 //
 // Each image gets two fingerprints: 63 bits that say which of its lowest frequencies are above

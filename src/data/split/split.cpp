@@ -346,7 +346,6 @@ PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<
 
 namespace {
 
-constexpr std::size_t kMaxUnlisted = 5;
 constexpr const char* kNoLabel = "(no label)";
 
 // The classes that have images, and each image's label as an index into them. Images without a
@@ -423,7 +422,7 @@ void add_missing_classes(const PresentClasses& present, const PartsRequest& requ
       if (!is_there[c]) missing.push_back(present.classes[c].name);
     if (!missing.empty())
       split.set.notes.push_back("the output '" + request.names[p] + "' has no image of " +
-                                quoted_names(missing, kMaxUnlisted));
+                                quoted_names(missing, kMaxNamedOfSplit));
   }
 }
 

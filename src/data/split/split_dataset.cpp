@@ -26,7 +26,6 @@ struct ImageRow {
 };
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
-constexpr std::size_t kMaxNamed = 5;
 
 Error unusable(const std::string& name, const std::string& fault) {
   return {ErrorCode::kUserError, name + " cannot be used: " + fault};
@@ -167,7 +166,7 @@ std::vector<ImageRow> parse_image_rows(std::string_view text, const std::string&
   problems.collect([&] { rows = read_rows(text, name, column, set, contradictions); });
   if (contradictions.empty()) return rows;
   problems.add(unusable(name, "it gives a path more than one " + column + ": " +
-                                  few_of(std::move(contradictions), kMaxNamed) +
+                                  few_of(std::move(contradictions), kMaxNamedOfSplit) +
                                   ". Keep one line for each."));
   return rows;
 }
@@ -185,11 +184,11 @@ std::vector<std::string> unknown_paths(const std::vector<ImageRow>& rows,
 void refuse_unknown_paths(const std::vector<std::string>& unknown, const std::string& name,
                           const Dataset& set, Problems& problems) {
   if (unknown.empty()) return;
-  problems.add(unusable(name, plural(std::ssize(unknown), "path is", "paths are") + " not in '" +
-                                  set.root.string() + "': " + quoted_names(unknown, kMaxNamed) +
-                                  ". Write each as in the dataset, such as '" +
-                                  std::string(set.samples.file_name(0)) +
-                                  "', or remove its line."));
+  problems.add(
+      unusable(name, plural(std::ssize(unknown), "path is", "paths are") + " not in '" +
+                         set.root.string() + "': " + quoted_names(unknown, kMaxNamedOfSplit) +
+                         ". Write each as in the dataset, such as '" +
+                         std::string(set.samples.file_name(0)) + "', or remove its line."));
 }
 
 constexpr std::size_t kLongestLabel = 200;
@@ -337,8 +336,8 @@ std::vector<std::string> faults_of_sides(const Dataset& set, const std::vector<S
   for (std::size_t c = 0; c < train.size(); ++c)
     if (train[c] == 0 && valid[c] > 0) only_valid.push_back(set.classes[c]);
   if (!only_valid.empty())
-    faults.push_back("no image of class " + quoted_names(only_valid, kMaxNamed) + " has the " +
-                     column + " 'train', so it cannot be learned.");
+    faults.push_back("no image of class " + quoted_names(only_valid, kMaxNamedOfSplit) +
+                     " has the " + column + " 'train', so it cannot be learned.");
   return faults;
 }
 
@@ -371,7 +370,7 @@ std::vector<Side> sides_in(std::string_view text, const std::string& name, const
   if (!unnamed.empty())
     problems.add(unusable(
         name, formatted("it lacks %zu of the %zu images in '", unnamed.size(), sides.size()) +
-                  set.root.string() + "': " + quoted_names(unnamed, kMaxNamed) +
+                  set.root.string() + "': " + quoted_names(unnamed, kMaxNamedOfSplit) +
                   ". Add a line for each, or leave --split out to split all images again."));
   problems.throw_if_any();
   for (const std::string& fault : faults_of_sides(set, sides, "set"))
@@ -471,13 +470,13 @@ std::string summary_of(const SplitDataset& split, const std::string& how) {
 void log_changed_classes(const LabelChanges& changes, Dataset& set) {
   if (!changes.new_classes.empty()) {
     set.notes.push_back("--labels adds the class " +
-                        quoted_among(changes.new_classes, set.classes, kMaxNamed));
+                        quoted_among(changes.new_classes, set.classes, kMaxNamedOfSplit));
     const std::string twins = note_of_twins(set.classes);
     if (!twins.empty() && std::ranges::count(set.notes, twins) == 0) set.notes.push_back(twins);
   }
   if (!changes.gone_classes.empty())
     set.notes.push_back("--labels leaves no image of the class " +
-                        quoted_names(changes.gone_classes, kMaxNamed) +
+                        quoted_names(changes.gone_classes, kMaxNamedOfSplit) +
                         ", which is therefore dropped");
 }
 

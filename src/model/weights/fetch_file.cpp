@@ -24,6 +24,7 @@
 #include "store/state_dict_file.h"
 
 namespace kiln {
+
 std::string sha256_of(std::string_view bytes) {
   Digest hash(Digest::kSha256);
   hash.add(bytes);

@@ -17,7 +17,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kOutputLayer = "out_linear_model.";
 // In the order of DType.
 constexpr std::array kTypes{at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong,
                             at::kInt,    at::kShort, at::kChar, at::kByte,     at::kBool};
@@ -185,10 +184,8 @@ void check_untrained(const ImageModel& model, const StateDict& stored, const std
 
 namespace {
 
-constexpr std::string_view kPrefix = "model.";
-
 std::string torchvision_name(const std::string& name) {
-  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  return name.starts_with(kModelPrefix) ? name.substr(kModelPrefix.size()) : name;
 }
 
 std::string first_part(const std::string& name) {

@@ -43,8 +43,6 @@ ModelDirectory read_packed_model(const fs::path& path) {
 using Json = nlohmann::json;
 
 constexpr std::string_view kPackedName = "model.tar.gz";  // SageMaker's name for it
-constexpr std::string_view kModelPrefix = "model.";
-constexpr std::string_view kOutLayer = "out_linear_model.";
 // What wrappers of modules add to a name: DataParallel, AveragedModel and DeepSpeed, torch.compile,
 // Lightning's modules and strategies, FSDP, activation checkpointing. No network has such a part.
 constexpr std::array<std::string_view, 6> kWrappers{"module",
@@ -389,7 +387,7 @@ std::string to_own_names(StateDict& state, StateDictParts& parts, std::string_vi
   if (!is_whole) parts.taken = enter(networks.front());
   rename_all(state, [&](const std::string& name) {
     const std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-    return (own.starts_with(kOutLayer) ? "" : std::string(kModelPrefix)) + own;
+    return (own.starts_with(kOutputLayer) ? "" : std::string(kModelPrefix)) + own;
   });
   rename_old_densenet_keys(state);
   return rename_to_torchvision(state, is_tensorflows(timm_name));

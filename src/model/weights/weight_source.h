@@ -15,6 +15,9 @@
 
 namespace kiln {
 
+// How the names of tensors begin in model directories.
+inline constexpr std::string_view kModelPrefix = "model.", kOutputLayer = "out_linear_model.";
+
 struct WeightSource {
   std::string where;         // the path, for messages
   std::string kind;          // "a state dict", "a trained model", …

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kMostBytes = 4 << 20;
 constexpr int kShareOfWeights = 10;
-constexpr const char *kReferences = "references", *kHeldOut = "held_out", *kAxes = "axes",
-                     *kSeparation = "separation", *kWeights = "weights";
+constexpr const char *kReferences = "references", *kHeldOut = "held_out",
+                     *kSeparation = "separation";
 
 // Throws FormatFault for tensors that do not belong together, or to features of this width.
 void require_fit(const Likeness& known, std::int64_t num_features) {
@@ -87,8 +87,8 @@ std::string features_file(const Likeness& likeness, const StateDict& weights) {
       {kReferences, likeness.references.to(at::kHalf)},
       {kHeldOut, likeness.held_out},
       {kSeparation, at::tensor(likeness.separation, at::kFloat)},
-      {kWeights, at::tensor(static_cast<std::int64_t>(hash_of(weights)))}};
-  if (likeness.axes.defined()) tensors.push_back({kAxes, likeness.axes.to(at::kHalf)});
+      {kWeightsTensor, at::tensor(static_cast<std::int64_t>(hash_of(weights)))}};
+  if (likeness.axes.defined()) tensors.push_back({kAxesTensor, likeness.axes.to(at::kHalf)});
   return write_safetensors(to_state_dict(std::move(tensors)));
 }
 
@@ -103,11 +103,11 @@ Likeness read_features(std::string_view bytes, std::uint64_t weights, std::int64
         throw FormatFault(std::string("it has no tensor '") + name + "' of its shape");
       return view_of(*found).clone();
     };
-    const auto has_axes = std::ranges::count(stored, kAxes, &StoredTensor::name) > 0;
-    if (find(kWeights, 1).to(at::kLong)[0].item<std::int64_t>() !=
+    const auto has_axes = std::ranges::count(stored, kAxesTensor, &StoredTensor::name) > 0;
+    if (find(kWeightsTensor, 1).to(at::kLong)[0].item<std::int64_t>() !=
         static_cast<std::int64_t>(weights))
       throw FormatFault("it is of another model");
-    Likeness likeness{has_axes ? find(kAxes, 2).to(at::kFloat) : at::Tensor(),
+    Likeness likeness{has_axes ? find(kAxesTensor, 2).to(at::kFloat) : at::Tensor(),
                       find(kReferences, 2).to(at::kFloat), find(kHeldOut, 2).to(at::kFloat),
                       find(kSeparation, 1)[0].item<double>()};
     require_fit(likeness, num_features);

@@ -21,6 +21,9 @@
 
 namespace kiln {
 
+// Tensors of this file and of training_features.safetensors.
+inline constexpr const char *kAxesTensor = "axes", *kWeightsTensor = "weights";
+
 // Of the names and contents of all tensors.
 std::uint64_t hash_of(const StateDict& weights);
 

@@ -17,8 +17,7 @@
 namespace kiln {
 namespace {
 
-constexpr const char *kRows = "rows", *kAxesName = "axes", *kNames = "names",
-                     *kWeightsHash = "weights";
+constexpr const char *kRows = "rows", *kNames = "names";
 
 std::string_view text_of(const at::Tensor& bytes) {
   return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()};
@@ -42,8 +41,8 @@ std::string training_features_file(const Neighbors& neighbors, const std::string
       {kRows, neighbors.rows},
       {kNames, at::from_blob(const_cast<char*>(names.data()),
                              static_cast<std::int64_t>(names.size()), at::kByte)},
-      {kWeightsHash, at::tensor(static_cast<std::int64_t>(hash_of(weights)))}};
-  if (neighbors.axes.defined()) tensors.push_back({kAxesName, neighbors.axes.to(at::kHalf)});
+      {kWeightsTensor, at::tensor(static_cast<std::int64_t>(hash_of(weights)))}};
+  if (neighbors.axes.defined()) tensors.push_back({kAxesTensor, neighbors.axes.to(at::kHalf)});
   return write_safetensors(to_state_dict(std::move(tensors)));
 }
 
@@ -55,9 +54,9 @@ TrainingFeatures::TrainingFeatures(const std::filesystem::path& path, std::uint6
     file_ = at::from_file(path.string(), /*shared=*/false, size, at::kByte);
     const std::vector<TensorView> stored = views_of_safetensors(text_of(file_));
     const at::Tensor rows = tensor_in(stored, kRows, DType::kFloat16, 2),
-                     axes = tensor_in(stored, kAxesName, DType::kFloat16, 2),
+                     axes = tensor_in(stored, kAxesTensor, DType::kFloat16, 2),
                      names = tensor_in(stored, kNames, DType::kUInt8, 1),
-                     hash = tensor_in(stored, kWeightsHash, DType::kInt64, 1);
+                     hash = tensor_in(stored, kWeightsTensor, DType::kInt64, 1);
     if (!rows.defined() || !names.defined() || !hash.defined() || hash.size(0) != 1)
       throw FormatFault("it lacks a tensor");
     if (hash.item<std::int64_t>() != static_cast<std::int64_t>(weights))

@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::size_t kMaxDoubts = 1000;
 constexpr double kStrong = 0.8;
-constexpr std::int64_t kFewJudged = 300;
 
 std::string file_text(const AuditedImage& image) {
   return image.file + (image.validates ? " (validation)" : "");

@@ -13,7 +13,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kFewImages = 300;
 constexpr double kSignificant = 0.05, kPoorlyCalibrated = 0.05;
 
 Finding verdict_of(const EvaluatedModel& model) {
@@ -183,7 +182,7 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   if (model.num_bad > 0)
     add(Judged::kWarning,
         plural(model.num_bad, "image", "images") + " left out, which could not be decoded.");
-  if (totals.count > 0 && totals.count < kFewImages)
+  if (totals.count > 0 && totals.count < kFewJudged)
     add(Judged::kNote,
         "With " + plural(totals.count, "image", "images") + " the accuracy is uncertain by " +
             formatted("%.0f points.",
@@ -192,7 +191,7 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   double confidence = 0;
   for (const CalibrationBin& bin : figures.calibration()) confidence += bin.confidence_sum;
   const double excess = confidence / static_cast<double>(totals.count) - totals.top1_accuracy();
-  if (error > kPoorlyCalibrated && totals.count >= kFewImages)
+  if (error > kPoorlyCalibrated && totals.count >= kFewJudged)
     add(Judged::kWarning, "Its confidence is off by " + percent(error) + " on average: it is " +
                               (excess > 0 ? "more" : "less") +
                               " confident than accurate on these images. Do not reuse thresholds "

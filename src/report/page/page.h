@@ -20,6 +20,8 @@ namespace kiln {
 
 struct Series;
 
+inline constexpr std::int64_t kFewJudged = 300;  // that say little about a model
+
 // `report.html`: the run so far. Under 2 MB for any number of classes, epochs and warnings: long
 // lists are truncated, which is stated. `reload_seconds`, while the run goes on: how soon there
 // will be a newer one, which the page then loads; 0: it stays as it is.

@@ -193,8 +193,10 @@ void restore_statistics(Run& run) {
   });
   const bool same_ranks = run.resume->run.machine.num_ranks == run.world.size();
   const auto rank = static_cast<std::size_t>(run.world.rank());
-  same_ranks ? void(unpack_statistics(statistics[rank], statistics_of(state)))
-             : average(statistics, statistics_of(state));
+  if (same_ranks)
+    unpack_statistics(statistics[rank], statistics_of(state));
+  else
+    average(statistics, statistics_of(state));
 }
 
 // Restores the hashes of the images read so far. A rank with its own shard takes only its own.

@@ -171,12 +171,12 @@ int inspect_checkpoint(const fs::path& path, Report& report) {
 // Whether the directory declares itself a model. Both forms of `_meta.yaml` name the type in plain
 // text.
 bool is_model_directory(const fs::path& path) {
-  constexpr std::uint64_t kMaxMetaBytes = 1 << 20;
+  constexpr std::uint64_t kMaxDeclaredBytes = 1 << 20;
   if (is_there(path / "model_spec.yaml")) return true;
   const fs::path meta = path / "_meta.yaml";
   std::error_code failure;
-  return is_file(meta) && fs::file_size(meta, failure) <= kMaxMetaBytes &&
-         read_file(meta, kMaxMetaBytes).find("ModelDirectory") != std::string::npos;
+  return is_file(meta) && fs::file_size(meta, failure) <= kMaxDeclaredBytes &&
+         read_file(meta, kMaxDeclaredBytes).find("ModelDirectory") != std::string::npos;
 }
 
 int inspect_image_file(const fs::path& path, std::string_view bytes, Report& report) {
