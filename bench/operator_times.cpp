@@ -93,8 +93,7 @@ struct WeightRow {
 constexpr WeightRow kWeights[] = {{"aten::conv2d", 1},
                                   {"aten::linear", 1},
                                   {"aten::addmm_", 2, 1},
-                                  {"mkldnn::_convolution_pointwise", 1},
-                                  {"mkldnn::_convolution_pointwise_", 2}};
+                                  {"kiln::prepared_convolution", 1}};
 
 // One multiply-add for each weight of the output channel.
 double flops_per_output(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {

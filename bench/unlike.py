@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether a model tells pictures that are unlike its training images: `alike` beside the softmax's maximum and the energy.
 
-    PYTHONPATH=… bench/unlike.py KILN DATA PHOTOS OUT [--networks NAME...] [--epochs N] [--per-class N]
+    PYTHONPATH=… bench/unlike.py KILN DATA PHOTOS OUT [--networks NAME...] [--ways WAY...] [--epochs N] [--per-class N]
 
 DATA holds class folders in train and in val, such as CIFAR-10 at 32x32; the last three classes are held out, of the others
 half of the training images serve as others' weights. PHOTOS is any other folder of pictures. Each network learns the classes
@@ -134,6 +134,7 @@ def main():
     for name in ("kiln", "data", "photos", "out"):
         parser.add_argument(name, type=pathlib.Path)
     parser.add_argument("--networks", nargs="+", default=["resnet18", "mobilenet_v3_large", "vit_s_16"])
+    parser.add_argument("--ways", nargs="+", default=["from scratch", "fine-tuned", "frozen"])
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--per-class", type=int, default=1000)
     options = parser.parse_args()
@@ -143,7 +144,7 @@ def main():
     data, figures = prepared(options), {}
     for network in options.networks:
         weights = trained(options, network, "others", data, None)
-        for way in ("from scratch", "fine-tuned", "frozen"):
+        for way in options.ways:
             model = trained(options, network, way, data, weights)
             inside = judged(options, model, data / "val")
             figures[f"{network}, {way}"] = row = {}

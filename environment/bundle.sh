@@ -33,7 +33,7 @@ arrow=$(sed -n 's/^KILN_ARROW_ROOT:PATH=//p' "$build/CMakeCache.txt")
 
 programs=("$build/kiln")
 [ "$variant" != without-libtorch ] || programs+=("${@:3}")
-modules=("$build/libkiln.so")
+modules=("$build/libkiln.so" "$build/libkiln_onednn.so")
 [ "$variant" = without-libtorch ] || modules+=("$build"/libkiln_{arrow,pictures}.so)
 [ "$variant" = cpu ] || modules+=("$build/libkiln_cuda.so")
 

@@ -190,8 +190,10 @@ class NetworkModel : public ImageModel {
     fold_batch_norm();
     if (norms_.empty() || !stays_finite()) return;
     for (const auto& norm : norms_) norm->fuse();
-    for (const auto& module : network_->modules())
+    for (const auto& module : root_->modules()) {
       if (auto* conv = module->as<Conv2d>()) conv->fuse();
+      if (auto* linear = module->as<Linear>()) linear->fuse();
+    }
     is_fused_ = true;
   }
 
@@ -211,10 +213,9 @@ class NetworkModel : public ImageModel {
 
   // pooled(), [N, C].
   at::Tensor means_of(const at::Tensor& images) const {
-    if (is_fused_ && c10::InferenceMode::is_enabled() && images.is_cpu()) {
-      const at::Tensor input = images.to(Autocast::type_on(c10::kCPU));
+    if (const at::Tensor input = is_fused_ ? fusable(images) : at::Tensor(); input.defined()) {
       const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
-      if (can_fuse(input)) return means_of_pieces(input);
+      return means_of_pieces(input);
     }
     return network_->pooled(network_->features(images));
   }

@@ -1,9 +1,7 @@
 #include "model/layers.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/hardswish.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/silu.h>
 
 #include <array>
 #include <cmath>
@@ -64,21 +62,6 @@ void Conv2d::fuse() {
 
 FusedConvolution* Conv2d::fused_for(const at::Tensor& x) const {
   return fused_ && can_fuse(x) ? fused_.get() : nullptr;
-}
-
-at::Tensor activated(at::Tensor x, Activation activation) {
-  const bool keeps = at::GradMode::is_enabled();  // the input, for backward
-  switch (activation) {
-    case Activation::kRelu:
-      return x.relu_();
-    case Activation::kHardswish:
-      return keeps ? at::hardswish(x) : at::hardswish_(x);
-    case Activation::kSilu:
-      return keeps ? at::silu(x) : at::silu_(x);
-    case Activation::kNone:
-      break;
-  }
-  return x;
 }
 
 BatchNorm2d::BatchNorm2d(std::shared_ptr<Conv2d> before, const NormPlan& plan)
@@ -168,8 +151,18 @@ void Linear::initialize() {
   bias_.uniform_(-bound, bound);
 }
 
+// LibTorch would convert and rearrange the weights in each call.
 at::Tensor Linear::forward(const at::Tensor& x) const {
+  if (const at::Tensor input = fused_ ? fusable(x) : at::Tensor(); input.defined()) {
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
+    return fused_->forward(input.view({-1, input.size(1), 1, 1}), Activation::kNone, {}).flatten(1);
+  }
   return at::linear(x, weight_, bias_);
+}
+
+void Linear::fuse() {
+  fused_ = std::make_unique<FusedConvolution>(weight_.view({weight_.size(0), -1, 1, 1}), bias_,
+                                              /*stride=*/1, /*groups=*/1);
 }
 
 LayerNorm::LayerNorm(std::int64_t channels, double epsilon) : epsilon_(epsilon) {

@@ -54,9 +54,6 @@ class Conv2d : public torch::nn::Module {
   std::int64_t stride_, padding_, groups_;
 };
 
-// relu, hardswish or silu of x, which it may overwrite.
-at::Tensor activated(at::Tensor x, Activation activation);
-
 struct NormPlan {
   double epsilon = 1e-5, momentum = 0.1;
 };
@@ -116,11 +113,15 @@ class Linear : public torch::nn::Module {
   // Draws weight and bias uniformly from +-1/sqrt(in_features), LibTorch's default.
   void initialize();
   at::Tensor forward(const at::Tensor& x) const;
+  // Inference only: from now on takes vectors, [N, in_features], and uses a fused operator where it
+  // can.
+  void fuse();
   const at::Tensor& weight() const { return weight_; }  // [out_features, in_features]
   at::Tensor& bias() { return bias_; }
 
  private:
   at::Tensor weight_, bias_;
+  std::unique_ptr<FusedConvolution> fused_;
 };
 
 // Normalizes each vector of the last dimension. Initially weight 1, bias 0.

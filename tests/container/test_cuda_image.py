@@ -7,7 +7,7 @@ OPENED_BY_NAME = ("libcudnn_adv.so.9", "libcudnn_cnn.so.9", "libcudnn_engines_pr
                   "libcudnn_engines_runtime_compiled.so.9", "libcudnn_graph.so.9", "libcudnn_heuristic.so.9",
                   "libcudnn_ops.so.9", "libnvrtc.so.13", "libnvrtc-builtins.so.13.0", "libcaffe2_nvrtc.so",
                   "libtorch_cuda_linalg.so", "libcusolver.so.12", "libkiln.so", "libkiln_cuda.so", "libkiln_arrow.so",
-                  "libkiln_pictures.so")
+                  "libkiln_onednn.so", "libkiln_pictures.so")
 
 
 def setUpModule():

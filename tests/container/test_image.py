@@ -56,7 +56,7 @@ class InsideTest(ImageTest):
         self.assertEqual(self.shell("find / -xdev -name 'ssh_host_*' -o -xdev -name 'id_*' -type f -path '*ssh*'"), "")
         self.assertEqual(self.shell("ls /opt/kiln/bin").split(), ["kiln"])
         self.assertEqual(self.shell("cd /opt/kiln/lib; ls *kiln* openmpi 2>/dev/null; true").split(),
-                         ["libkiln.so", "libkiln_arrow.so", "libkiln_pictures.so", "libkiln_random.so"])
+                         ["libkiln.so", "libkiln_arrow.so", "libkiln_onednn.so", "libkiln_pictures.so", "libkiln_random.so"])
         self.assertNotIn("cuda.so", self.shell("ls /opt/kiln/lib"))
 
     def test_the_manual_page_and_completions_are_where_they_are_looked_for(self):

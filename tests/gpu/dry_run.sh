@@ -18,7 +18,7 @@ for number in $(seq 200); do head -c 60000 /dev/urandom >"$work/photos/val/large
 next=
 if [ "$device" = cuda ]; then
   mkdir "$work/build"
-  ln -s "$build"/{CMakeCache.txt,kiln,kiln_*,libkiln.so,libkiln_arrow.so,libkiln_pictures.so} "$build/stand_in/libkiln_cuda.so" "$work/build/"
+  ln -s "$build"/{CMakeCache.txt,kiln,kiln_*,libkiln.so,libkiln_arrow.so,libkiln_onednn.so,libkiln_pictures.so} "$build/stand_in/libkiln_cuda.so" "$work/build/"
   export LD_LIBRARY_PATH=$build/tests/flow/stand_in_driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} KILN_LOAD_SIDE=64 \
     KILN_STAND_IN_DRIVER_VERSION=580.65.06 KILN_STAND_IN_CAPABILITY=90 KILN_STAND_IN_COPY_US=300 KILN_STAND_IN_SUM_US=300
   # As on a machine without ssh.

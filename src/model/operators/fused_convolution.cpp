@@ -1,100 +1,131 @@
 #include "model/operators/fused_convolution.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/silu.h>
+#include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <array>
-#include <optional>
 #include <vector>
 
+#include "base/platform/installation.h"
+#include "base/system.h"
 #include "model/operators/autocast.h"
 #include "model/operators/joined_maps.h"
 
 namespace kiln {
 namespace {
 
-using Operator = std::optional<c10::OperatorHandle>;
-using Values = std::vector<c10::IValue>;  // arguments in the schema's order, then the result
+// Numbers of images that come in turn, as to a server; more are prepared anew.
+constexpr std::size_t kMaxPrepared = 8;
 
-Operator operator_named(const char* name, const char* overload = "") {
-  Operator found = c10::Dispatcher::singleton().findSchema({name, overload});
-  if (found && !found->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) found.reset();
-  return found;
-}
-
-c10::IValue result_of(const Operator& called, Values values) {
-  called->callBoxed(values);
-  return std::move(values.front());
-}
-
-struct Operators {
-  Operator pack = operator_named("mkldnn::_reorder_convolution_weight");
-  Operator convolve = operator_named("mkldnn::_convolution_pointwise");
-  Operator convolve_and_add = operator_named("mkldnn::_convolution_pointwise_", "binary");
-  Operator has_bf16 = operator_named("mkldnn::_is_mkldnn_bf16_supported");
-  bool all = pack && convolve && convolve_and_add;
-  bool all_in_bf16 = all && has_bf16 && result_of(has_bf16, {}).toBool();
-};
-
-const Operators& operators() {
-  static const Operators found;
-  return found;
-}
-
-// oneDNN's names, in the order of Activation.
-constexpr std::array kNames{"none", "relu", "hardswish", "swish"};
-
-using Sides = std::vector<std::int64_t>;
-Sides both(std::int64_t side) {
-  return {side, side};
+const OnednnModule& onednn() {
+  static const OnednnModule& module = open_module<OnednnModule>(
+      "libkiln_onednn.so", kOnednnModuleSymbol, kOnednnModuleVersion, "Install Kiln again.");
+  return module;
 }
 
 }  // namespace
 
 bool can_fuse(const at::Tensor& x) {
-  const c10::ScalarType type = x.scalar_type();
   return x.is_cpu() && Autocast::type_on(c10::kCPU) == c10::kFloat &&
          c10::InferenceMode::is_enabled() && at::globalContext().userEnabledMkldnn() &&
-         ((type == c10::kFloat && operators().all) ||
-          (type == c10::kBFloat16 && operators().all_in_bf16));
+         (x.scalar_type() == c10::kFloat ||
+          (x.scalar_type() == c10::kBFloat16 && cpu_has("avx512bw")));
+}
+
+at::Tensor fusable(const at::Tensor& x) {
+  if (!x.is_cpu() || !c10::InferenceMode::is_enabled()) return {};
+  const at::Tensor input = x.to(Autocast::type_on(c10::kCPU));
+  const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
+  return can_fuse(input) ? input : at::Tensor();
+}
+
+at::Tensor activated(at::Tensor x, Activation activation) {
+  const bool keeps = at::GradMode::is_enabled();  // the input, for backward
+  switch (activation) {
+    case Activation::kRelu:
+      return x.relu_();
+    case Activation::kHardswish:
+      return keeps ? at::hardswish(x) : at::hardswish_(x);
+    case Activation::kSilu:
+      return keeps ? at::silu(x) : at::silu_(x);
+    case Activation::kNone:
+      break;
+  }
+  return x;
 }
 
 FusedConvolution::FusedConvolution(const at::Tensor& weight, const at::Tensor& bias,
                                    std::int64_t stride, std::int64_t groups)
     : weight_(weight.detach()), bias_(bias), stride_(stride), groups_(groups) {}
 
-void FusedConvolution::pack_for(const at::Tensor& x) {
-  if (packed_weight_.defined() && packed_weight_.scalar_type() == x.scalar_type() &&
-      height_ == x.size(2) && width_ == x.size(3))
-    return;
-  packed_weight_ =
-      result_of(operators().pack, {weight_.to(x.scalar_type()), both(padding_of(weight_.size(2))),
-                                   both(stride_), both(1), groups_, x.sizes().vec()})
-          .toTensor();
-  if (bias_.defined()) typed_bias_ = bias_.to(x.scalar_type());
-  height_ = x.size(2);
-  width_ = x.size(3);
+PreparedConvolution* FusedConvolution::prepared_for(const PreparedShape& shape) {
+  const auto found = std::ranges::find(shapes_, shape) - shapes_.begin();
+  if (found < std::ssize(shapes_)) {
+    std::rotate(shapes_.begin() + found, shapes_.begin() + found + 1, shapes_.end());
+    std::rotate(prepared_.begin() + found, prepared_.begin() + found + 1, prepared_.end());
+    return prepared_.back().get();
+  }
+  at::get_num_threads();  // gives a new thread LibTorch's number of threads, which oneDNN takes
+  const at::Tensor weight = weight_.contiguous();
+  PreparedPointer made =
+      onednn().prepare(shape, weight.const_data_ptr<float>(),
+                       bias_.defined() ? bias_.const_data_ptr<float>() : nullptr, prepared_);
+  if (shapes_.size() == kMaxPrepared) {
+    shapes_.erase(shapes_.begin());
+    prepared_.erase(prepared_.begin());
+  }
+  shapes_.push_back(shape);
+  prepared_.push_back(std::move(made));
+  return prepared_.back().get();
 }
 
 at::Tensor FusedConvolution::forward(const at::Tensor& x, Activation activation,
                                      const at::Tensor& added) {
-  pack_for(x);
-  const c10::IValue none;
-  const c10::IValue bias = typed_bias_.defined() ? typed_bias_ : none;
-  const Sides padding = both(padding_of(weight_.size(2))), stride = both(stride_),
-              dilation = both(1);
-  const c10::List<std::optional<at::Scalar>> no_scalars;
-  if (!added.defined())
-    return result_of(operators().convolve,
-                     {x, packed_weight_, bias, padding, stride, dilation, groups_,
-                      kNames.at(static_cast<std::size_t>(activation)), no_scalars, none})
-        .toTensor();
-  return result_of(operators().convolve_and_add,
-                   {added, x, packed_weight_, bias, padding, stride, dilation, groups_, "add", none,
-                    activation == Activation::kRelu ? c10::IValue("relu") : none, no_scalars, none})
-      .toTensor();
+  const std::int64_t kernel = weight_.size(2), padding = padding_of(kernel);
+  const auto outputs = [&](std::int64_t side) {
+    return (side + 2 * padding - kernel) / stride_ + 1;
+  };
+  PreparedConvolution* prepared = prepared_for({.images = x.size(0),
+                                                .in_channels = x.size(1),
+                                                .height = x.size(2),
+                                                .width = x.size(3),
+                                                .out_channels = weight_.size(0),
+                                                .kernel = kernel,
+                                                .stride = stride_,
+                                                .padding = padding,
+                                                .groups = groups_,
+                                                .is_bfloat16 = x.scalar_type() == c10::kBFloat16,
+                                                .adds = added.defined(),
+                                                .activation = activation});
+  if (prepared == nullptr) {
+    at::Tensor out =
+        at::conv2d(x, weight_.to(x.scalar_type()),
+                   bias_.defined() ? bias_.to(x.scalar_type()) : bias_, stride_, padding,
+                   /*dilation=*/1, groups_);
+    if (added.defined()) out.add_(added);
+    return activated(std::move(out), activation);
+  }
+  const at::Tensor dense = x.contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor out =
+      added.defined()
+          ? added.contiguous(at::MemoryFormat::ChannelsLast)
+          : at::empty({x.size(0), weight_.size(0), outputs(x.size(2)), outputs(x.size(3))},
+                      x.options().memory_format(at::MemoryFormat::ChannelsLast));
+  at::RecordFunction seen(at::RecordScope::FUNCTION);  // by profilers, as LibTorch's operators are
+  const std::array<c10::IValue, 2> inputs{dense, weight_};
+  if (seen.isActive())
+    seen.before("kiln::prepared_convolution",
+                c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
+  prepared->run(dense.const_data_ptr(), out.mutable_data_ptr());
+  if (seen.isActive()) seen.setOutputs(std::vector<c10::IValue>(1, out));
+  return out;
 }
 
 at::Tensor joined_relu(const std::vector<at::Tensor>& maps, const at::Tensor& scale,

@@ -1,6 +1,6 @@
-// oneDNN's convolutions with what follows them inside: bias, addition and ReLU are computed where
-// the output is written, which saves passes over it. LibTorch registers them by name only, in the
-// namespace mkldnn. For inference on CPUs.
+// Convolutions with what follows them inside, for inference on CPUs: bias, addition and activation
+// are computed where the output is written, which saves passes over it. oneDNN's, of a module that
+// is opened with the first of them (modules/onednn/module.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,10 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace kiln {
+#include "modules/onednn/module.h"
 
-// What follows a convolution and its normalization.
-enum class Activation { kNone, kRelu, kHardswish, kSilu };
+namespace kiln {
 
 // Half of an odd kernel; 0 for an even one, which is as large as its stride: patches.
 constexpr std::int64_t padding_of(std::int64_t kernel) {
@@ -19,8 +18,14 @@ constexpr std::int64_t padding_of(std::int64_t kernel) {
 }
 
 // Whether fused operators can compute with `x`: only in InferenceMode without Autocast, on a CPU,
-// in float32, or in bfloat16 where oneDNN computes with it, and if LibTorch has the operators.
+// in float32, or in bfloat16 where the processor computes with it.
 bool can_fuse(const at::Tensor& x);
+
+// `x` in the type of Autocast, for fused operators without it; undefined if they cannot be used.
+at::Tensor fusable(const at::Tensor& x);
+
+// relu, hardswish or silu of x, which it may overwrite.
+at::Tensor activated(at::Tensor x, Activation activation);
 
 class FusedConvolution {
  public:
@@ -30,19 +35,16 @@ class FusedConvolution {
                    std::int64_t groups);
 
   // `x`: can_fuse(); `added`: of the output's shape, or undefined. Returns the activation of the
-  // convolution of `x` plus `added`, channels_last. Overwrites `added` with it, and then allows
-  // ReLU or none only.
+  // convolution of `x` plus `added`, channels_last. Overwrites `added` with it. Not thread-safe.
   at::Tensor forward(const at::Tensor& x, Activation activation, const at::Tensor& added);
 
  private:
-  void pack_for(const at::Tensor& x);
+  PreparedConvolution* prepared_for(const PreparedShape& shape);
 
   at::Tensor weight_, bias_;
   std::int64_t stride_, groups_;
-  // In the type of the last images, and the layout that oneDNN wants for their size. Should it want
-  // another layout for another number of images, it rearranges them in each call.
-  at::Tensor packed_weight_, typed_bias_;
-  std::int64_t height_ = 0, width_ = 0;
+  std::vector<PreparedShape> shapes_;      // the last that was used is the last
+  std::vector<PreparedPointer> prepared_;  // for each
 };
 
 // relu(x * scale + shift) of the feature maps `maps` joined along their channels, in one pass;
