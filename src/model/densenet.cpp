@@ -157,13 +157,14 @@ class DenseNet : public Network {
           parent->register_module("transition" + number, std::make_shared<Transition>(channels_));
       channels_ /= 2;
     }
+    pool_ = parent->register_module("pool0", std::make_shared<MaxPool>());
     norm5_ = parent->register_module("norm5", std::make_shared<BatchNorm2d>(channels_));
     classifier_ = register_module("classifier", std::make_shared<Linear>(channels_, num_outputs));
   }
 
   // Each layer sees the block's input and the output of all layers before it, as does what follows.
   at::Tensor features(const at::Tensor& images) override {
-    std::vector<at::Tensor> maps{at::max_pool2d(norm0_->convolved_relu(images), 3, 2, 1)};
+    std::vector<at::Tensor> maps{pool_->forward(norm0_->convolved_relu(images))};
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       for (const auto& layer : blocks_[i]) maps.push_back(layer->forward(maps));
       if (i < transitions_.size()) maps = {transitions_[i]->forward(maps)};
@@ -195,6 +196,7 @@ class DenseNet : public Network {
  private:
   std::int64_t channels_;
   std::shared_ptr<Conv2d> conv0_;
+  std::shared_ptr<MaxPool> pool_;
   std::shared_ptr<BatchNorm2d> norm0_, norm5_;
   std::array<std::vector<std::shared_ptr<DenseLayer>>, 4> blocks_;
   std::array<std::shared_ptr<Transition>, 3> transitions_;

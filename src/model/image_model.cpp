@@ -193,6 +193,7 @@ class NetworkModel : public ImageModel {
     for (const auto& module : root_->modules()) {
       if (auto* conv = module->as<Conv2d>()) conv->fuse();
       if (auto* linear = module->as<Linear>()) linear->fuse();
+      if (auto* pool = module->as<MaxPool>()) pool->fuse();
     }
     is_fused_ = true;
   }

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/max_pool2d.h>
 
 #include <array>
 #include <cmath>
@@ -163,6 +164,10 @@ at::Tensor Linear::forward(const at::Tensor& x) const {
 void Linear::fuse() {
   fused_ = std::make_unique<FusedConvolution>(weight_.view({weight_.size(0), -1, 1, 1}), bias_,
                                               /*stride=*/1, /*groups=*/1);
+}
+
+at::Tensor MaxPool::forward(const at::Tensor& x) {
+  return fused_ && can_fuse(x) ? fused_->forward(x) : at::max_pool2d(x, 3, 2, 1);
 }
 
 LayerNorm::LayerNorm(std::int64_t channels, double epsilon) : epsilon_(epsilon) {

@@ -124,6 +124,17 @@ class Linear : public torch::nn::Module {
   std::unique_ptr<FusedConvolution> fused_;
 };
 
+// The largest of 3x3 pixels, with a stride of 2 and padded by 1.
+class MaxPool : public torch::nn::Module {
+ public:
+  at::Tensor forward(const at::Tensor& x);
+  // Inference only: from now on uses a fused operator where it can.
+  void fuse() { fused_.emplace(); }
+
+ private:
+  std::optional<FusedMaxPool> fused_;
+};
+
 // Normalizes each vector of the last dimension. Initially weight 1, bias 0.
 class LayerNorm : public torch::nn::Module {
  public:

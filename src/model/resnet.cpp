@@ -85,12 +85,13 @@ class ResNet : public Network {
         in_channels = channels * shape.expansion();
       }
     }
+    pool_ = register_module("maxpool", std::make_shared<MaxPool>());
     fc_ = register_module("fc", std::make_shared<Linear>(in_channels, num_outputs));
   }
 
   at::Tensor features(const at::Tensor& images) override {
     at::Tensor x = bn1_->convolved_relu(images);
-    x = at::max_pool2d(x, 3, 2, 1);
+    x = pool_->forward(x);
     for (const auto& stage : stages_) x = stage->forward(x);
     return x;
   }
@@ -119,6 +120,7 @@ class ResNet : public Network {
   std::shared_ptr<Conv2d> conv1_;
   std::shared_ptr<BatchNorm2d> bn1_;
   std::array<std::shared_ptr<Chain>, 4> stages_;
+  std::shared_ptr<MaxPool> pool_;
   std::shared_ptr<Linear> fc_;
 };
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/hardswish.h>
+#include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/silu.h>
 #include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
@@ -28,6 +29,42 @@ const OnednnModule& onednn() {
   static const OnednnModule& module = open_module<OnednnModule>(
       "libkiln_onednn.so", kOnednnModuleSymbol, kOnednnModuleVersion, "Install Kiln again.");
   return module;
+}
+
+// Of an operation that keeps the number of channels, with nothing after it.
+PreparedShape shape_of(const at::Tensor& x, std::int64_t kernel, std::int64_t stride) {
+  return {.images = x.size(0),
+          .in_channels = x.size(1),
+          .height = x.size(2),
+          .width = x.size(3),
+          .out_channels = x.size(1),
+          .kernel = kernel,
+          .stride = stride,
+          .padding = padding_of(kernel),
+          .groups = 1,
+          .is_bfloat16 = x.scalar_type() == c10::kBFloat16,
+          .adds = false,
+          .activation = Activation::kNone};
+}
+
+// `out`: what is overwritten, or undefined. Profilers see it as they see LibTorch's operators.
+at::Tensor result_of(Prepared& prepared, const PreparedShape& shape, const char* name,
+                     const at::Tensor& maps, const at::Tensor& weight, at::Tensor out) {
+  const auto outputs = [&](std::int64_t side) {
+    return (side + 2 * shape.padding - shape.kernel) / shape.stride + 1;
+  };
+  const at::Tensor x = maps.contiguous(at::MemoryFormat::ChannelsLast);
+  out = out.defined() ? out.contiguous(at::MemoryFormat::ChannelsLast)
+                      : at::empty({shape.images, shape.out_channels, outputs(shape.height),
+                                   outputs(shape.width)},
+                                  x.options().memory_format(at::MemoryFormat::ChannelsLast));
+  at::RecordFunction seen(at::RecordScope::FUNCTION);
+  const std::array<c10::IValue, 2> inputs{x, weight};
+  if (seen.isActive())
+    seen.before(name, c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
+  prepared.run(x.const_data_ptr(), out.mutable_data_ptr());
+  if (seen.isActive()) seen.setOutputs(std::vector<c10::IValue>(1, out));
+  return out;
 }
 
 }  // namespace
@@ -65,7 +102,7 @@ FusedConvolution::FusedConvolution(const at::Tensor& weight, const at::Tensor& b
                                    std::int64_t stride, std::int64_t groups)
     : weight_(weight.detach()), bias_(bias), stride_(stride), groups_(groups) {}
 
-PreparedConvolution* FusedConvolution::prepared_for(const PreparedShape& shape) {
+Prepared* PreparedShapes::of(const PreparedShape& shape, const Make& make) {
   const auto found = std::ranges::find(shapes_, shape) - shapes_.begin();
   if (found < std::ssize(shapes_)) {
     std::rotate(shapes_.begin() + found, shapes_.begin() + found + 1, shapes_.end());
@@ -73,10 +110,7 @@ PreparedConvolution* FusedConvolution::prepared_for(const PreparedShape& shape) 
     return prepared_.back().get();
   }
   at::get_num_threads();  // gives a new thread LibTorch's number of threads, which oneDNN takes
-  const at::Tensor weight = weight_.contiguous();
-  PreparedPointer made =
-      onednn().prepare(shape, weight.const_data_ptr<float>(),
-                       bias_.defined() ? bias_.const_data_ptr<float>() : nullptr, prepared_);
+  PreparedPointer made = make(prepared_);
   if (shapes_.size() == kMaxPrepared) {
     shapes_.erase(shapes_.begin());
     prepared_.erase(prepared_.begin());
@@ -88,44 +122,29 @@ PreparedConvolution* FusedConvolution::prepared_for(const PreparedShape& shape) 
 
 at::Tensor FusedConvolution::forward(const at::Tensor& x, Activation activation,
                                      const at::Tensor& added) {
-  const std::int64_t kernel = weight_.size(2), padding = padding_of(kernel);
-  const auto outputs = [&](std::int64_t side) {
-    return (side + 2 * padding - kernel) / stride_ + 1;
-  };
-  PreparedConvolution* prepared = prepared_for({.images = x.size(0),
-                                                .in_channels = x.size(1),
-                                                .height = x.size(2),
-                                                .width = x.size(3),
-                                                .out_channels = weight_.size(0),
-                                                .kernel = kernel,
-                                                .stride = stride_,
-                                                .padding = padding,
-                                                .groups = groups_,
-                                                .is_bfloat16 = x.scalar_type() == c10::kBFloat16,
-                                                .adds = added.defined(),
-                                                .activation = activation});
-  if (prepared == nullptr) {
-    at::Tensor out =
-        at::conv2d(x, weight_.to(x.scalar_type()),
-                   bias_.defined() ? bias_.to(x.scalar_type()) : bias_, stride_, padding,
-                   /*dilation=*/1, groups_);
-    if (added.defined()) out.add_(added);
-    return activated(std::move(out), activation);
-  }
-  const at::Tensor dense = x.contiguous(at::MemoryFormat::ChannelsLast);
-  at::Tensor out =
-      added.defined()
-          ? added.contiguous(at::MemoryFormat::ChannelsLast)
-          : at::empty({x.size(0), weight_.size(0), outputs(x.size(2)), outputs(x.size(3))},
-                      x.options().memory_format(at::MemoryFormat::ChannelsLast));
-  at::RecordFunction seen(at::RecordScope::FUNCTION);  // by profilers, as LibTorch's operators are
-  const std::array<c10::IValue, 2> inputs{dense, weight_};
-  if (seen.isActive())
-    seen.before("kiln::prepared_convolution",
-                c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
-  prepared->run(dense.const_data_ptr(), out.mutable_data_ptr());
-  if (seen.isActive()) seen.setOutputs(std::vector<c10::IValue>(1, out));
-  return out;
+  PreparedShape shape = shape_of(x, weight_.size(2), stride_);
+  shape.out_channels = weight_.size(0);
+  shape.groups = groups_;
+  shape.adds = added.defined();
+  shape.activation = activation;
+  Prepared* prepared = shapes_.of(shape, [&](const std::vector<PreparedPointer>& others) {
+    return onednn().convolution(shape, weight_.contiguous().const_data_ptr<float>(),
+                                bias_.defined() ? bias_.const_data_ptr<float>() : nullptr, others);
+  });
+  if (prepared != nullptr)
+    return result_of(*prepared, shape, "kiln::prepared_convolution", x, weight_, added);
+  at::Tensor out = at::conv2d(x, weight_.to(x.scalar_type()),
+                              bias_.defined() ? bias_.to(x.scalar_type()) : bias_, stride_,
+                              shape.padding, /*dilation=*/1, groups_);
+  if (added.defined()) out.add_(added);
+  return activated(std::move(out), activation);
+}
+
+at::Tensor FusedMaxPool::forward(const at::Tensor& x) {
+  const PreparedShape shape = shape_of(x, /*kernel=*/3, /*stride=*/2);
+  Prepared* prepared = shapes_.of(shape, [&](const auto&) { return onednn().max_pool(shape); });
+  return prepared == nullptr ? at::max_pool2d(x, 3, 2, 1)
+                             : result_of(*prepared, shape, "kiln::prepared_max_pool", x, {}, {});
 }
 
 at::Tensor joined_relu(const std::vector<at::Tensor>& maps, const at::Tensor& scale,

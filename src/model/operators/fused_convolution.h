@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "modules/onednn/module.h"
@@ -27,6 +28,18 @@ at::Tensor fusable(const at::Tensor& x);
 // relu, hardswish or silu of x, which it may overwrite.
 at::Tensor activated(at::Tensor x, Activation activation);
 
+// What was prepared for the last shapes.
+class PreparedShapes {
+ public:
+  // `make`: prepares a shape, beside those that are there; a null is kept, too.
+  using Make = std::function<PreparedPointer(const std::vector<PreparedPointer>&)>;
+  Prepared* of(const PreparedShape& shape, const Make& make);
+
+ private:
+  std::vector<PreparedShape> shapes_;      // the last that was used is the last
+  std::vector<PreparedPointer> prepared_;  // for each
+};
+
 class FusedConvolution {
  public:
   // `weight`: [O, I / groups, k, k], float32; `bias`: [O], likewise, or undefined. padding_of(k).
@@ -39,12 +52,19 @@ class FusedConvolution {
   at::Tensor forward(const at::Tensor& x, Activation activation, const at::Tensor& added);
 
  private:
-  PreparedConvolution* prepared_for(const PreparedShape& shape);
-
   at::Tensor weight_, bias_;
   std::int64_t stride_, groups_;
-  std::vector<PreparedShape> shapes_;      // the last that was used is the last
-  std::vector<PreparedPointer> prepared_;  // for each
+  PreparedShapes shapes_;
+};
+
+// The largest of 3x3 pixels, with a stride of 2 and padded by 1.
+class FusedMaxPool {
+ public:
+  // `x`: can_fuse(), without NaN, which oneDNN leaves out. Not thread-safe.
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  PreparedShapes shapes_;
 };
 
 // relu(x * scale + shift) of the feature maps `maps` joined along their channels, in one pass;

@@ -4,6 +4,7 @@
 #include <new>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -57,25 +58,36 @@ memory::desc weights_desc(const PreparedShape& shape, Kind kind, bool is_plain) 
       {shape.groups, out / shape.groups, in, side, side}, kind, is_plain ? Tag::goihw : Tag::any};
 }
 
-dnnl::convolution_forward::primitive_desc described(const PreparedShape& shape, bool has_bias) {
-  const Kind kind = shape.is_bfloat16 ? Kind::bf16 : Kind::f32;
-  const auto outputs = [&](std::int64_t side) {
-    return (side + 2 * shape.padding - shape.kernel) / shape.stride + 1;
-  };
-  const memory::desc x({shape.images, shape.in_channels, shape.height, shape.width}, kind,
-                       Tag::nhwc);
-  const memory::desc out(
-      {shape.images, shape.out_channels, outputs(shape.height), outputs(shape.width)}, kind,
-      Tag::nhwc);
+// Of the maps that go in and come out.
+struct Maps {
+  memory::desc x, out;
+  memory::dims kernel, stride, padding;
+  dnnl::primitive_attr attributes;
+
+  explicit Maps(const PreparedShape& shape)
+      : kernel(2, shape.kernel), stride(2, shape.stride), padding(2, shape.padding) {
+    const auto outputs = [&](std::int64_t side) {
+      return (side + 2 * shape.padding - shape.kernel) / shape.stride + 1;
+    };
+    const Kind kind = shape.is_bfloat16 ? Kind::bf16 : Kind::f32;
+    x = {{shape.images, shape.in_channels, shape.height, shape.width}, kind, Tag::nhwc};
+    out = {{shape.images, shape.out_channels, outputs(shape.height), outputs(shape.width)},
+           kind,
+           Tag::nhwc};
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    attributes.set_post_ops(after(shape));
+  }
+};
+
+dnnl::convolution_forward::primitive_desc described_convolution(const PreparedShape& shape,
+                                                                bool has_bias) {
+  const Maps maps(shape);
   const memory::desc bias =
       has_bias ? memory::desc({shape.out_channels}, Kind::f32, Tag::a) : memory::desc();
-  const memory::dims strides{shape.stride, shape.stride}, padding{shape.padding, shape.padding};
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attributes.set_post_ops(after(shape));
-  return {{dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x,
-           weights_desc(shape, kind, /*is_plain=*/false), bias, out, strides, padding, padding},
-          attributes,
+  const memory::desc weights = weights_desc(shape, maps.x.data_type(), /*is_plain=*/false);
+  return {{dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, maps.x, weights,
+           bias, maps.out, maps.stride, maps.padding, maps.padding},
+          maps.attributes,
           engine(),
           /*allow_empty=*/true};
 }
@@ -87,59 +99,86 @@ memory copied(const memory::desc& from, const float* values, const memory::desc&
   return packed;
 }
 
-class Prepared : public PreparedConvolution {
+class PreparedPrimitive : public Prepared {
  public:
-  Prepared(const dnnl::convolution_forward::primitive_desc& desc, const memory& weight,
-           const memory& bias)
-      : convolution_(desc),
+  // `desc`: of `primitive`. `weight`, `bias`: empty if it has none.
+  template <typename Desc>
+  PreparedPrimitive(dnnl::primitive primitive, const Desc& desc, const memory& weight,
+                    const memory& bias)
+      : primitive_(std::move(primitive)),
         weight_(weight),
         x_(desc.src_desc(), engine(), nullptr),
         out_(desc.dst_desc(), engine(), nullptr),
         scratchpad_(desc.scratchpad_desc(), engine(), nullptr),
-        arguments_{{DNNL_ARG_SRC, x_},
-                   {DNNL_ARG_WEIGHTS, weight_},
-                   {DNNL_ARG_BIAS, bias},
-                   {DNNL_ARG_DST, out_},
-                   {DNNL_ARG_SCRATCHPAD, scratchpad_}} {}
+        arguments_{{DNNL_ARG_SRC, x_}, {DNNL_ARG_DST, out_}, {DNNL_ARG_SCRATCHPAD, scratchpad_}} {
+    if (weight) arguments_.emplace(DNNL_ARG_WEIGHTS, weight);
+    if (bias) arguments_.emplace(DNNL_ARG_BIAS, bias);
+  }
 
   void run(const void* x, void* out) override {
     x_.set_data_handle(const_cast<void*>(x));
     out_.set_data_handle(out);
     scratchpad_.set_data_handle(scratchpad(scratchpad_.get_desc().get_size()));
-    convolution_.execute(stream(), arguments_);
+    primitive_.execute(stream(), arguments_);
     stream().wait();
   }
 
   const memory& weight() const { return weight_; }
 
  private:
-  dnnl::convolution_forward convolution_;
+  dnnl::primitive primitive_;
   memory weight_, x_, out_, scratchpad_;
   std::unordered_map<int, memory> arguments_;
 };
 
-PreparedPointer prepare(const PreparedShape& shape, const float* weight, const float* bias,
-                        const std::vector<PreparedPointer>& others) {
+template <typename Desc>
+bool is_fast(const Desc& desc) {
+  return desc && !std::string_view(desc.impl_info_str()).starts_with("ref");
+}
+
+template <typename Make>
+PreparedPointer within_memory(const Make& make) {
   try {
-    const auto desc = described(shape, bias != nullptr);
-    if (!desc || std::string_view(desc.impl_info_str()).starts_with("ref")) return nullptr;
-    memory packed;
-    for (const PreparedPointer& other : others)
-      if (other && static_cast<const Prepared&>(*other).weight().get_desc() == desc.weights_desc())
-        packed = static_cast<const Prepared&>(*other).weight();
-    if (!packed)
-      packed =
-          copied(weights_desc(shape, Kind::f32, /*is_plain=*/true), weight, desc.weights_desc());
-    return std::make_shared<Prepared>(
-        desc, packed,
-        bias == nullptr ? memory() : copied(desc.bias_desc(), bias, desc.bias_desc()));
+    return make();
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
     throw;
   }
 }
 
-constexpr OnednnModule kModule{kOnednnModuleVersion, prepare};
+PreparedPointer convolution(const PreparedShape& shape, const float* weight, const float* bias,
+                            const std::vector<PreparedPointer>& others) {
+  return within_memory([&]() -> PreparedPointer {
+    const auto desc = described_convolution(shape, bias != nullptr);
+    if (!is_fast(desc)) return nullptr;
+    memory packed;
+    for (const PreparedPointer& other : others)
+      if (const auto* like = static_cast<const PreparedPrimitive*>(other.get());
+          like != nullptr && like->weight().get_desc() == desc.weights_desc())
+        packed = like->weight();
+    if (!packed)
+      packed =
+          copied(weights_desc(shape, Kind::f32, /*is_plain=*/true), weight, desc.weights_desc());
+    return std::make_shared<PreparedPrimitive>(
+        dnnl::convolution_forward(desc), desc, packed,
+        bias == nullptr ? memory() : copied(desc.bias_desc(), bias, desc.bias_desc()));
+  });
+}
+
+PreparedPointer max_pool(const PreparedShape& shape) {
+  return within_memory([&]() -> PreparedPointer {
+    const Maps maps(shape);
+    const dnnl::pooling_forward::primitive_desc desc(
+        {dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, maps.x, maps.out,
+         maps.stride, maps.kernel, maps.padding, maps.padding},
+        maps.attributes, engine(), /*allow_empty=*/true);
+    if (!is_fast(desc)) return nullptr;
+    return std::make_shared<PreparedPrimitive>(dnnl::pooling_forward(desc), desc, memory(),
+                                               memory());
+  });
+}
+
+constexpr OnednnModule kModule{kOnednnModuleVersion, convolution, max_pool};
 
 }  // namespace
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// The interface of libkiln_onednn.so: convolutions of oneDNN that are prepared once and then only
+// The interface of libkiln_onednn.so: operations of oneDNN that are prepared once and then only
 // executed. LibTorch's operators make a convolution's descriptor anew in each call, which takes 50
 // to 80 microseconds however small it is, and LibTorch does not export its oneDNN. Uses only
 // standard C++ types: the program includes no headers of oneDNN, and the module needs no symbols
@@ -23,14 +23,14 @@ struct PreparedShape {
   bool operator==(const PreparedShape&) const = default;
 };
 
-class PreparedConvolution {
+class Prepared {
  public:
-  virtual ~PreparedConvolution() = default;
+  virtual ~Prepared() = default;
   // `x`: [images, height, width, in_channels] without gaps; `out` likewise. By one thread at a
   // time.
   virtual void run(const void* x, void* out) = 0;
 };
-using PreparedPointer = std::shared_ptr<PreparedConvolution>;
+using PreparedPointer = std::shared_ptr<Prepared>;
 
 struct OnednnModule {
   int version;  // kOnednnModuleVersion of the build
@@ -38,8 +38,10 @@ struct OnednnModule {
   // float32, [out_channels], or null. Both are copied, and the weights packed. `others`: of other
   // shapes with these weights; it shares their packed ones where it can, and some may be null.
   // Returns null where oneDNN has no fast kernel on this processor. Throws std::bad_alloc.
-  PreparedPointer (*prepare)(const PreparedShape& shape, const float* weight, const float* bias,
-                             const std::vector<PreparedPointer>& others);
+  PreparedPointer (*convolution)(const PreparedShape& shape, const float* weight, const float* bias,
+                                 const std::vector<PreparedPointer>& others);
+  // Likewise, of the largest pixel under the kernel; out_channels are in_channels, and no groups.
+  PreparedPointer (*max_pool)(const PreparedShape& shape);
 };
 
 // Increased whenever the structures above change, so that parts of two builds are never combined.

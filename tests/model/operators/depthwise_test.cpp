@@ -15,6 +15,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -98,9 +99,10 @@ TEST(Depthwise, GradientsAreAsExactAsLibTorchs) {
         const double most = i == 1 ? 2e-6 : rounding;
         EXPECT_LE(error(ours[i], exact[i]), most * largest_of(exact[i])) << i;
         if (size[0] == 0) continue;
-        EXPECT_LE(error(ours[i], exact[i]),
-                  1.25 * error(layer.theirs(type)[i], exact[i]) + 1e-6 * largest_of(exact[i]))
-            << i;
+        // Of a map of one pixel, oneDNN's bfloat16 kernels for AMX leave numbers uninitialized.
+        const double theirs = error(layer.theirs(type)[i], exact[i]);
+        if (type == at::kBFloat16 && size[2] * size[3] == 1 && !std::isfinite(theirs)) continue;
+        EXPECT_LE(error(ours[i], exact[i]), 1.25 * theirs + 1e-6 * largest_of(exact[i])) << i;
       }
     }
   });
