@@ -29,50 +29,20 @@ constexpr std::size_t kMaxNameBytes = 200;  // of the original name; file system
 
 constexpr std::uint64_t kMaxWithoutSize = 1 << 20;
 
-// A file that is read once, from its beginning.
-class RegularFile {
- public:
-  // O_NONBLOCK, because opening a pipe would otherwise wait for a writer before it is refused.
-  explicit RegularFile(const std::filesystem::path& path)
-      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
-    struct stat info {};
-    if (descriptor_.number() < 0 || ::fstat(descriptor_.number(), &info) != 0) fail(errno);
-    if (!S_ISREG(info.st_mode)) fail(S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
-    size_ = static_cast<std::uint64_t>(info.st_size);
+[[noreturn]] void fail_to_read(int error, const std::filesystem::path& path) {
+  throw std::system_error(error, std::generic_category(), "'" + path.string() + "'");
+}
+
+// False: errno says why.
+bool try_to_write(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
   }
-
-  std::uint64_t size() const { return size_; }
-
-  // Fills `bytes`; returns how many there were, fewer at the end of the file.
-  std::size_t fill(std::string& bytes) const {
-    std::size_t filled = 0;
-    while (filled < bytes.size()) {
-      const ssize_t got =
-          ::read(descriptor_.number(), bytes.data() + filled, bytes.size() - filled);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail(errno);
-      if (got == 0) break;
-      filled += static_cast<std::size_t>(got);
-    }
-    return filled;
-  }
-
-  // Returns the next `count` bytes, or fewer at the end of the file.
-  std::string next_bytes(std::size_t count) const {
-    std::string bytes(count, '\0');
-    bytes.resize(fill(bytes));
-    return bytes;
-  }
-
- private:
-  [[noreturn]] void fail(int error) const {
-    throw std::system_error(error, std::generic_category(), "'" + path_.string() + "'");
-  }
-
-  const std::filesystem::path& path_;
-  Descriptor descriptor_;
-  std::uint64_t size_ = 0;
-};
+  return true;
+}
 
 // True if another process holds the lock; otherwise takes it until `file`
 // is closed. Always false for devices and on file systems without locks.
@@ -106,6 +76,73 @@ Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);
 }
 
+// With O_NONBLOCK, a named pipe is rejected; without it, open() would wait for a writer.
+OpenFile::OpenFile(const std::filesystem::path& path)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  struct stat info {};
+  if (!is_open() || ::fstat(descriptor_.number(), &info) != 0) fail_to_read(errno, path);
+  if (!S_ISREG(info.st_mode)) fail_to_read(S_ISDIR(info.st_mode) ? EISDIR : EINVAL, path);
+}
+
+OpenFile OpenFile::unnamed(const std::filesystem::path& folder) {
+  OpenFile file;
+  file.descriptor_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file.is_open()) {  // NFS, and overlays before Linux 6.1, need a name for a moment
+    std::string name = (folder / "kiln-XXXXXX").string();
+    file.descriptor_ = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+    if (!file.is_open()) fail_to_read(errno, folder);
+    ::unlink(name.c_str());
+  }
+  return file;
+}
+
+OpenFile OpenFile::duplicate() const {
+  OpenFile file;
+  if (!is_open()) return file;
+  file.descriptor_ = Descriptor(::fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0));
+  if (!file.is_open()) fail(errno);
+  return file;
+}
+
+std::filesystem::path OpenFile::path() const {
+  if (!is_open()) return {};
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor_.number());
+}
+
+void OpenFile::fail(int error) const {
+  std::error_code ignored;
+  fail_to_read(error, std::filesystem::read_symlink(path(), ignored));
+}
+
+std::uint64_t OpenFile::size() const {
+  struct stat info {};
+  if (::fstat(descriptor_.number(), &info) != 0) fail(errno);
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+std::size_t OpenFile::read_at(std::uint64_t offset, char* target, std::size_t size) const {
+  std::size_t filled = 0;
+  while (filled < size) {
+    const ssize_t got = ::pread(descriptor_.number(), target + filled, size - filled,
+                                static_cast<off_t>(offset + filled));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(errno);
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  return filled;
+}
+
+std::string OpenFile::bytes_at(std::uint64_t offset, std::size_t size) const {
+  std::string bytes(size, '\0');
+  bytes.resize(read_at(offset, bytes.data(), size));
+  return bytes;
+}
+
+void OpenFile::append(std::string_view bytes) {
+  if (!try_to_write(descriptor_.number(), bytes)) fail(errno);
+}
+
 std::string why_unreadable(const std::system_error& fault) {
   const int error = fault.code().value();
   if (error == EISDIR) return "it is a folder, not a file";
@@ -113,29 +150,33 @@ std::string why_unreadable(const std::system_error& fault) {
 }
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
-  const RegularFile file(path);
+  const OpenFile file(path);
   std::uint64_t size = file.size();
   std::string bytes;
   if (size == 0) {  // empty, or one of the kernel's own files (/proc)
     max_bytes = std::min(max_bytes, kMaxWithoutSize);
-    bytes = file.next_bytes(max_bytes + 1);
+    bytes = file.bytes_at(0, max_bytes + 1);
     size = bytes.size();
   }
   if (size > max_bytes)
     throw std::length_error("'" + path.string() + "' has " + std::to_string(size) +
                             " bytes, more than the limit of " + std::to_string(max_bytes));
-  return file.size() == 0 ? bytes : file.next_bytes(size);
+  return bytes.empty() ? file.bytes_at(0, size) : bytes;
 }
 
 std::string first_bytes(const std::filesystem::path& path, std::size_t count) {
-  return RegularFile(path).next_bytes(count);
+  return OpenFile(path).bytes_at(0, count);
 }
 
 void read_in_pieces(const std::filesystem::path& path,
                     const std::function<void(std::string_view)>& take) {
-  const RegularFile file(path);
+  const OpenFile file(path);
   std::string piece(1 << 20, '\0');
-  while (const std::size_t size = file.fill(piece)) take({piece.data(), size});
+  std::uint64_t begin = 0;
+  while (const std::size_t size = file.read_at(begin, piece.data(), piece.size())) {
+    take({piece.data(), size});
+    begin += size;
+  }
 }
 
 void fail_to_write(const std::filesystem::path& path, int error) {
@@ -275,12 +316,7 @@ void DurableFile::commit() {
 }
 
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_to_write(path, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (!try_to_write(descriptor, bytes)) fail_to_write(path, errno);
 }
 
 DurableFile complete_file(const std::filesystem::path& path, std::string_view bytes) {
@@ -424,13 +460,11 @@ void AppendedFile::append(std::string_view piece) {
   }
 }
 
-constexpr double kLockPatienceSeconds = 3;
-
-LockResult lock_soon(int descriptor, const std::function<void()>& waiting) {
+LockResult lock_soon(int descriptor, const std::function<void()>& waiting, double seconds) {
   const Stopwatch watch;
   for (bool is_first = true; ::flock(descriptor, LOCK_EX | LOCK_NB) != 0; is_first = false) {
-    if (errno != EWOULDBLOCK) return LockResult::kNoLocks;
-    if (watch.seconds() > kLockPatienceSeconds) return LockResult::kInUse;
+    if (errno != EWOULDBLOCK && errno != EINTR) return LockResult::kNoLocks;
+    if (watch.seconds() > seconds) return LockResult::kInUse;
     if (is_first && waiting) waiting();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

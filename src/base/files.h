@@ -141,6 +141,37 @@ class Descriptor {
   int number_ = -1;
 };
 
+// An open regular file that any thread can read at any position. Methods throw std::system_error,
+// which names the file.
+class OpenFile {
+ public:
+  OpenFile() = default;
+  // EISDIR or EINVAL for anything but a regular file.
+  explicit OpenFile(const std::filesystem::path& path);
+  // An unnamed file in `folder`, whose space is freed when the last descriptor closes, however the
+  // process ends.
+  static OpenFile unnamed(const std::filesystem::path& folder);
+
+  // Another descriptor of the same file, closed independently; closed if this one is.
+  OpenFile duplicate() const;
+
+  bool is_open() const { return descriptor_.number() >= 0; }
+  // Where processes of this user on this host can open the file again while it is open here, even
+  // if it has no name; empty if it is not open.
+  std::filesystem::path path() const;
+  std::uint64_t size() const;
+
+  // Returns the number of bytes read: fewer than `size` only at the end of the file.
+  std::size_t read_at(std::uint64_t offset, char* target, std::size_t size) const;
+  std::string bytes_at(std::uint64_t offset, std::size_t size) const;
+  void append(std::string_view bytes);
+
+ private:
+  [[noreturn]] void fail(int error) const;
+
+  Descriptor descriptor_;
+};
+
 // A lock that the kernel keeps, so that a killed program leaves none.
 enum class LockResult {
   kTaken,
@@ -151,7 +182,7 @@ enum class LockResult {
 // Locks an open file or folder until its descriptor is closed. If another program holds the lock,
 // calls `waiting` and then waits some seconds: the ranks of a job whose launcher was killed end a
 // moment later, so a job that is restarted at once finds them still running.
-LockResult lock_soon(int descriptor, const std::function<void()>& waiting);
+LockResult lock_soon(int descriptor, const std::function<void()>& waiting, double seconds = 3);
 
 // A file that appears under its name only when it is complete. It is written next to its final path
 // under a temporary name (`.kiln-tmp-<name>-<number>`), synced, read back and verified by checksum,

@@ -16,34 +16,6 @@
 
 namespace kiln {
 
-// An open regular file that any thread can read at any position. Methods throw std::system_error.
-class OpenFile {
- public:
-  OpenFile() = default;
-  // EISDIR or EINVAL for anything but a regular file; the path is named.
-  explicit OpenFile(const std::filesystem::path& path);
-  // An unnamed file in `folder`, whose space is freed when the last descriptor closes, however the
-  // process ends.
-  static OpenFile unnamed(const std::filesystem::path& folder);
-
-  // Another descriptor of the same file, closed independently; closed if this one is.
-  OpenFile duplicate() const;
-
-  bool is_open() const { return descriptor_.number() >= 0; }
-  // Where processes of this user on this host can open the file again while it is open here, even
-  // if it has no name; empty if it is not open.
-  std::filesystem::path path() const;
-  std::uint64_t size() const;
-
-  // Returns the number of bytes read: fewer than `size` only at the end of the file.
-  std::size_t read_at(std::uint64_t offset, char* target, std::size_t size) const;
-  std::string bytes_at(std::uint64_t offset, std::size_t size) const;
-  void append(std::string_view bytes);
-
- private:
-  Descriptor descriptor_;
-};
-
 // Reads parts of a file. Parts that lie close together share one read. Use from one thread.
 class FileWindow {
  public:

@@ -1,7 +1,4 @@
 #include <archive.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <algorithm>
 #include <cerrno>
@@ -16,8 +13,8 @@
 namespace kiln {
 namespace {
 
-[[noreturn]] void fail(int error, const std::string& what) {
-  throw std::system_error(error, std::generic_category(), what);
+[[noreturn]] void fail_to_open(const std::filesystem::path& path) {
+  throw std::system_error(errno, std::generic_category(), "'" + path.string() + "'");
 }
 
 namespace fs = std::filesystem;
@@ -50,7 +47,7 @@ using Append = std::function<void(std::string_view bytes)>;
 // Uses zlib because libarchive does not verify gzip checksums.
 void unpack_gzip(const fs::path& path, const Append& append) {
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rbe"), gzclose_r);
-  if (!file) fail(errno, "'" + path.string() + "'");
+  if (!file) fail_to_open(path);
   std::vector<char> buffer(kPortion);
   int got = 0;
   while ((got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)
@@ -74,8 +71,7 @@ void unpack_others(const fs::path& path, std::uint64_t begin, const Append& appe
   };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
                                                              std::fclose);
-  if (!file || ::fseeko(file.get(), static_cast<off_t>(begin), SEEK_SET) != 0)
-    fail(errno, "'" + path.string() + "'");
+  if (!file || ::fseeko(file.get(), static_cast<off_t>(begin), SEEK_SET) != 0) fail_to_open(path);
   check(archive_read_open_FILE(reader.get(), file.get()));
   archive_entry* entry = nullptr;
   check(archive_read_next_header(reader.get(), &entry));
@@ -91,75 +87,6 @@ void unpack_others(const fs::path& path, std::uint64_t begin, const Append& appe
 }
 
 }  // namespace
-
-// With O_NONBLOCK, a named pipe is rejected; without it, open() would wait for a writer.
-OpenFile::OpenFile(const std::filesystem::path& path)
-    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  struct stat info {};
-  if (!is_open() || ::fstat(descriptor_.number(), &info) != 0)
-    fail(errno, "'" + path.string() + "'");
-  if (!S_ISREG(info.st_mode))
-    fail(S_ISDIR(info.st_mode) ? EISDIR : EINVAL, "'" + path.string() + "'");
-}
-
-OpenFile OpenFile::unnamed(const std::filesystem::path& folder) {
-  OpenFile file;
-  file.descriptor_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!file.is_open()) {  // NFS, and overlays before Linux 6.1, need a name for a moment
-    std::string name = (folder / "kiln-XXXXXX").string();
-    file.descriptor_ = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
-    if (!file.is_open()) fail(errno, "'" + folder.string() + "'");
-    ::unlink(name.c_str());
-  }
-  return file;
-}
-
-OpenFile OpenFile::duplicate() const {
-  OpenFile file;
-  if (!is_open()) return file;
-  file.descriptor_ = Descriptor(::fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0));
-  if (!file.is_open()) fail(errno, "an open archive");
-  return file;
-}
-
-fs::path OpenFile::path() const {
-  if (!is_open()) return {};
-  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor_.number());
-}
-
-std::uint64_t OpenFile::size() const {
-  struct stat info {};
-  if (::fstat(descriptor_.number(), &info) != 0) fail(errno, "fstat");
-  return static_cast<std::uint64_t>(info.st_size);
-}
-
-std::size_t OpenFile::read_at(std::uint64_t offset, char* target, std::size_t size) const {
-  std::size_t filled = 0;
-  while (filled < size) {
-    const ssize_t got = ::pread(descriptor_.number(), target + filled, size - filled,
-                                static_cast<off_t>(offset + filled));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(errno, "pread");
-    if (got == 0) break;
-    filled += static_cast<std::size_t>(got);
-  }
-  return filled;
-}
-
-std::string OpenFile::bytes_at(std::uint64_t offset, std::size_t size) const {
-  std::string bytes(size, '\0');
-  bytes.resize(read_at(offset, bytes.data(), size));
-  return bytes;
-}
-
-void OpenFile::append(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_.number(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(errno, "write");
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
 
 Spool::Spool() {
   try {

@@ -1,13 +1,13 @@
 #include "model/weights/fetch_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -43,7 +43,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxRedirects = 10, kMaxAttempts = 4;
 constexpr double kFirstPause = 0.5, kLongestPause = 60;
-constexpr auto kLookAgain = std::chrono::milliseconds(100);
 constexpr std::size_t kNameDigits = 8, kUrlDigits = 8, kSha256Digits = 64;
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 constexpr std::string_view kRecordBegin = "kiln-fetch-1\nsha256 ";
@@ -74,13 +73,11 @@ Descriptor locked(const fs::path& file, const fs::path& record, Log& log) {
   Descriptor descriptor(
       ::open(record.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
   if (descriptor.number() < 0) fail_to_write(record, errno);
-  for (bool is_logged = false; ::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0;
-       is_logged = true) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return descriptor;
-    if (!is_logged) log.info("Waiting for another process that is downloading the same file.");
-    std::this_thread::sleep_for(kLookAgain);
-  }
-  remove_leftovers_of(file);
+  const LockResult result = lock_soon(
+      descriptor.number(),
+      [&] { log.info("Waiting for another process that is downloading the same file."); },
+      std::numeric_limits<double>::infinity());
+  if (result == LockResult::kTaken) remove_leftovers_of(file);
   return descriptor;
 }
 
