@@ -1,7 +1,6 @@
 #include "base/log.h"
 
 #include <poll.h>
-#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
@@ -78,21 +77,8 @@ namespace {
 
 constexpr std::size_t kMaxWarnings = 1000;
 
-// The level under its name in Python's logging, padded to ten characters. None of spdlog's own
-// flags prints that.
-class LevelName : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& message, const std::tm&,
-              spdlog::memory_buf_t& out) override {
-    std::string_view name = "INFO      ";
-    if (message.level == spdlog::level::warn) name = "WARNING   ";
-    if (message.level == spdlog::level::err) name = "ERROR     ";
-    out.append(name.data(), name.data() + name.size());
-  }
-  std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<LevelName>();
-  }
-};
+// The levels under their names in Python's logging, which none of spdlog's flags prints.
+constexpr std::string_view kInfo = "INFO", kWarning = "WARNING", kError = "ERROR";
 
 }  // namespace
 
@@ -119,14 +105,17 @@ struct Log::Sinks {
     errors.write("warning: " + warnings.back() + "\n");
   }
 
+  void keep(std::string_view level, const std::string& text) {
+    if (file) file->info("{:<10} {}", level, text);
+  }
+
   // The file has all lines, whoever reads the console.
-  void say(Console& where, std::string_view prefix, std::string_view raw,
-           spdlog::level::level_enum level) {
+  void say(Console& where, std::string_view prefix, std::string_view raw, std::string_view level) {
     const std::string text = for_people(raw);
     const std::lock_guard lock(mutex);
-    if (file) file->log(level, "{}", text);
-    if (level == spdlog::level::warn && warnings.size() < kMaxWarnings) warnings.push_back(text);
-    if (rank != 0 && level == spdlog::level::info) return;
+    keep(level, text);
+    if (level == kWarning && warnings.size() < kMaxWarnings) warnings.push_back(text);
+    if (rank != 0 && level == kInfo) return;
     show(where, (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") + std::string(prefix) +
                     text + "\n");
   }
@@ -144,9 +133,9 @@ Log::~Log() {
   sinks.output.log_left_out();
   sinks.errors.log_left_out();
   const long long left_out = sinks.output.num_left_out() + sinks.errors.num_left_out();
-  if (sinks.file && left_out > 0)
-    sinks.file->info("{} of these lines were left out on the console, because nobody read them.",
-                     left_out);
+  if (left_out > 0)
+    sinks.keep(kInfo, std::to_string(left_out) + " of these lines were left out on the console, " +
+                          "because nobody read them.");
 }
 
 void Log::never_hold() {
@@ -175,9 +164,7 @@ void Log::open_file(const std::filesystem::path& path) {
                                                       "--log-path.");
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
-    auto formatter = std::make_unique<spdlog::pattern_formatter>();
-    formatter->add_flag<LevelName>('*').set_pattern("%Y-%m-%d %H:%M:%S,%e %-20n %* %v");
-    sink->set_formatter(std::move(formatter));
+    sink->set_pattern("%Y-%m-%d %H:%M:%S,%e %-20n %v");
     auto logger = std::make_shared<spdlog::logger>(sinks_->name, std::move(sink));
     logger->flush_on(spdlog::level::info);
     logger->set_error_handler(
@@ -193,24 +180,24 @@ void Log::open_file(const std::filesystem::path& path) {
 }
 
 void Log::info(std::string_view text) {
-  sinks_->say(*sinks_->console, "", text, spdlog::level::info);
+  sinks_->say(*sinks_->console, "", text, kInfo);
 }
 void Log::detail(std::string_view text) {
   const std::lock_guard lock(sinks_->mutex);
-  if (sinks_->file) sinks_->file->info("{}", for_people(text));
+  sinks_->keep(kInfo, for_people(text));
 }
 void Log::milestone(std::string_view text) {
   on_terminal() ? detail(text) : info(text);
 }
 void Log::warning(std::string_view text) {
-  sinks_->say(*sinks_->console, "warning: ", text, spdlog::level::warn);
+  sinks_->say(*sinks_->console, "warning: ", text, kWarning);
 }
 std::vector<std::string> Log::take_warnings() {
   const std::lock_guard lock(sinks_->mutex);
   return std::exchange(sinks_->warnings, {});
 }
 void Log::error(std::string_view text) {
-  sinks_->say(sinks_->errors, "error: ", text, spdlog::level::err);
+  sinks_->say(sinks_->errors, "error: ", text, kError);
 }
 
 void Log::progress(std::string_view text) {
