@@ -131,9 +131,7 @@ constexpr std::uint64_t kMaxHeader = 16 << 20;
 constexpr std::size_t kHeaderAlignment = 8;
 
 struct Entry {
-  std::string name;
-  DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape;
+  TensorView tensor;
   std::uint64_t begin = 0, end = 0;
 };
 
@@ -158,12 +156,12 @@ Entry read_entry(const std::string& name, const Json& value) {
       !value["data_offsets"].is_array() || value["data_offsets"].size() != 2)
     throw FormatFault("its tensor " + quoted_beginning(name) +
                       " does not have dtype, shape and data_offsets");
-  Entry entry{name, dtype_of(value["dtype"], name), {}, 0, 0};
-  for (const Json& dimension : value["shape"]) entry.shape.push_back(number_of(dimension, name));
-  const std::optional<std::uint64_t> size = bytes_of_shape(entry.shape, entry.dtype);
-  entry.begin = number_of(value["data_offsets"][0], name);
-  entry.end = number_of(value["data_offsets"][1], name);
-  if (entry.end < entry.begin || entry.end - entry.begin != size)
+  Entry entry{{name, dtype_of(value["dtype"], name), {}, {}}};
+  auto& [tensor, begin, end] = entry;
+  for (const Json& dimension : value["shape"]) tensor.shape.push_back(number_of(dimension, name));
+  begin = number_of(value["data_offsets"][0], name);
+  end = number_of(value["data_offsets"][1], name);
+  if (end < begin || end - begin != bytes_of_shape(tensor.shape, tensor.dtype))
     throw FormatFault("its tensor " + quoted_beginning(name) +
                       " has offsets that do not fit its shape");
   return entry;
@@ -184,7 +182,7 @@ std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   for (const Entry& entry : entries) {
     if (entry.begin != at)
       throw FormatFault(
-          "the data of its tensor " + quoted_beginning(entry.name) +
+          "the data of its tensor " + quoted_beginning(entry.tensor.name) +
           (entry.begin < at ? " overlap another tensor's" : " leave a gap before them"));
     at = entry.end;
   }
@@ -223,17 +221,16 @@ std::vector<TensorView> views_of_safetensors(std::string_view bytes) {
   const std::string_view header = range_of(bytes, 8, size, "the header");
   if (!header.starts_with('{')) throw FormatFault("its header does not begin with '{'");
   const std::string_view data = bytes.substr(8 + size);
-  std::vector<Entry> entries;
+  std::vector<TensorView> tensors;
   try {
-    entries = read_entries(parse_json(header, RepeatedKeys::kRefused), data.size());
+    for (auto& [tensor, begin, end] :
+         read_entries(parse_json(header, RepeatedKeys::kRefused), data.size())) {
+      tensor.bytes = data.substr(begin, end - begin);
+      tensors.push_back(std::move(tensor));
+    }
   } catch (const JsonFault& fault) {
     throw FormatFault(std::string("its header ") + fault.what());
   }
-  std::vector<TensorView> tensors;
-  tensors.reserve(entries.size());
-  for (Entry& entry : entries)
-    tensors.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
-                       data.substr(entry.begin, entry.end - entry.begin)});
   return tensors;
 }
 

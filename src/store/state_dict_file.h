@@ -67,20 +67,15 @@ constexpr std::size_t byte_size(DType dtype) {
 // dimensions, with 0 taken as 1, does not fit into 63 bits: strides and counts would overflow.
 std::optional<std::uint64_t> bytes_of_shape(const std::vector<std::int64_t>& shape, DType dtype);
 
-struct StoredTensor {
+template <typename Bytes>
+struct TensorOf {
   std::string name;  // "model.conv1.weight"
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;  // empty: a scalar
-  std::string bytes;                // row-major, little-endian, prod(shape) * byte_size(dtype) long
+  Bytes bytes;                      // row-major, little-endian, prod(shape) * byte_size(dtype) long
 };
-
-// A view of a tensor in memory.
-struct TensorView {
-  std::string name;
-  DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape;
-  std::string_view bytes;  // as StoredTensor's
-};
+using StoredTensor = TensorOf<std::string>;
+using TensorView = TensorOf<std::string_view>;  // of bytes that others keep
 
 // In file order, with unique names.
 using StateDict = std::vector<StoredTensor>;
