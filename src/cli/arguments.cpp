@@ -186,7 +186,7 @@ class ArgumentParser {
       if (option.required || !option.default_text.empty()) return;
       given_.has_bare_path = true;
       if (given_.values.size() == before) return;
-      if (const std::string& path = given_.values.back().setting.text;
+      if (const std::string& path = given_.values.back().text;
           !may_be_there(path) && !is_bucket(path))
         fault("'" + excerpt(path) + "' does not exist." + did_you_mean_path(path));
       return;
@@ -197,8 +197,8 @@ class ArgumentParser {
   void store(const Option& option, const std::string& text) {
     given_.mentioned.push_back(&option);
     if (const GivenValue* earlier = given_.find(option.name); earlier && !option.repeatable) {
-      fault("--" + option.name + " is given twice, as '" + excerpt(earlier->setting.text) +
-            "' and as '" + excerpt(text) + "': give it once.");
+      fault("--" + option.name + " is given twice, as '" + excerpt(earlier->text) + "' and as '" +
+            excerpt(text) + "': give it once.");
       return;
     }
     given_.add({{&option, text, Origin::kGiven}, static_cast<int>(next_)});

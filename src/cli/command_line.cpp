@@ -145,7 +145,7 @@ Invocation parse_command(const CommandInfo& command, const Words& words,
                     command.instead_of_ranks,
                 ErrorCode::kUserError);
   if (const GivenValue* path = given.find("cache-path")) {
-    invocation.cache_path = path->setting.text;
+    invocation.cache_path = path->text;
     if (invocation.cache_path.empty()) given.refuse("cache-path", "is empty, but must be a path.");
   }
   invocation.problems = given.problems();

@@ -134,10 +134,10 @@ class ConfigFile {
     }
     const std::string text = value.IsNull() ? "" : value.Scalar();
     if (const GivenValue* flag = given_.find(option->name)) {
-      if (in_small_letters(text) == in_small_letters(flag->setting.text)) return;
-      std::string& reason = given_.find(options::kConfig)->setting.reason;
+      if (in_small_letters(text) == in_small_letters(flag->text)) return;
+      std::string& reason = given_.find(options::kConfig)->reason;
       reason += (reason.empty() ? "is overridden by flags: " : "; ") + option->name + " " +
-                excerpt(text) + " -> " + excerpt(flag->setting.text);
+                excerpt(text) + " -> " + excerpt(flag->text);
       return;
     }
     given_.add({{option, text, Origin::kFile, place(line)}, position});
@@ -152,8 +152,8 @@ class ConfigFile {
 
 void read_config_file(Given& given) {
   const GivenValue* file = given.find(options::kConfig);
-  if (file == nullptr || file->setting.text.empty()) return;
-  const std::string path = file->setting.text;
+  if (file == nullptr || file->text.empty()) return;
+  const std::string path = file->text;
   ConfigFile(path, given).read();
 }
 

@@ -11,23 +11,23 @@
 namespace kiln {
 
 std::string GivenValue::where() const {
-  const bool has_place = setting.origin == Origin::kFile || setting.origin == Origin::kRecipe;
-  return "--" + name() + (has_place ? " (" + setting.reason + ")" : "");
+  const bool has_place = origin == Origin::kFile || origin == Origin::kRecipe;
+  return "--" + name() + (has_place ? " (" + reason + ")" : "");
 }
 
 void Given::add(const GivenValue& value) try {
-  const std::string& text = value.setting.text;
+  const std::string& text = value.text;
   if (const RemovedWord* removed = find_removed(command.name, value.name(), text)) {
     fault(value.position, value.where() + " " + excerpt(text) + " " + removed->fate() + ".");
     return;
   }
   values.push_back(value);
-  if (value.setting.option->kind != ValueKind::kPath) return;
-  std::string& path = values.back().setting.text;
-  if (const auto copy = copies.find(path); copy != copies.end() && value.setting.option->is_read) {
+  if (value.option->kind != ValueKind::kPath) return;
+  std::string& path = values.back().text;
+  if (const auto copy = copies.find(path); copy != copies.end() && value.option->is_read) {
     path = copy->second;
   } else if (is_bucket(path)) {
-    const std::string fault = value.setting.option->is_read
+    const std::string fault = value.option->is_read
                                   ? fault_of_bucket(path)
                                   : "outputs stay on this machine: give a folder here, and upload "
                                     "it with `" +
@@ -63,7 +63,7 @@ void Given::mention_all() {
 bool Given::is_set(const char* name, const std::string& text) const {
   const GivenValue* value = find(name);
   if (value == nullptr) return false;
-  const Setting& setting = value->setting;
+  const Setting& setting = *value;
   return text.empty() ? !setting.is_default()
                       : is_same_setting(*setting.option, setting.text, text);
 }
@@ -74,7 +74,7 @@ void Given::imply(std::string_view name, const std::string& text, const char* by
   mentioned.push_back(option);
   if (const GivenValue* reason = find(by))
     values.push_back(
-        {{option, text, Origin::kRecipe, std::string("of --") + by + " " + reason->setting.text},
+        {{option, text, Origin::kRecipe, std::string("of --") + by + " " + reason->text},
          reason->position});
   else
     values.push_back({{option, text, origin}, kMissingPosition});
@@ -98,7 +98,7 @@ void Given::keep_apart(const char* output, const std::vector<const char*>& input
   for (const char* input : inputs)
     if (path != nullptr)
       read(input, [&](const std::string& text, const std::string&) {
-        const std::string overlap = overlap_of(output, path->setting.text, input, text);
+        const std::string overlap = overlap_of(output, path->text, input, text);
         if (!overlap.empty()) fault(output, overlap);
       });
 }
@@ -120,7 +120,7 @@ void Given::report_missing() {
 Settings Given::settings() const {
   Settings settings(command);
   for (auto value = values.rbegin(); value != values.rend(); ++value) {  // the first of several
-    Setting shown = value->setting;
+    Setting shown = *value;
     shown.text = without_secrets(shown.text);
     for (const auto& [url, path] : copies)  // also of a folder in it; it has no secrets
       if (shown.option->is_read && (shown.text + "/").starts_with(path + "/"))

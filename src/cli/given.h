@@ -15,10 +15,10 @@
 
 namespace kiln {
 
-struct GivenValue {
-  Setting setting;   // its reason says which line of a file, or which option, it is from
+// Its reason says which line of a file, or which option, it is from.
+struct GivenValue : Setting {
   int position = 0;  // orders messages: place on the command line, then lines of the file
-  const std::string& name() const { return setting.option->name; }
+  const std::string& name() const { return option->name; }
   // Starts every message: "--epochs", "--epochs (line 3 of 'run.yaml')".
   std::string where() const;
 };
@@ -57,8 +57,7 @@ struct Given {
   template <typename Take>
   void read(std::string_view name, Take take) {
     for (const GivenValue& value : values)
-      if (value.name() == name)
-        check(value.position, [&] { take(value.setting.text, value.where()); });
+      if (value.name() == name) check(value.position, [&] { take(value.text, value.where()); });
   }
 
   // Unless option `name` is given, treats it as given with the value `text`, or as set by the

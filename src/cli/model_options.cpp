@@ -163,12 +163,12 @@ void check_sort_into(Given& given, ScoreConfig& config) {
   constexpr std::string_view kLinks = "links:";
   if (config.sort_into.starts_with(kLinks)) {
     GivenValue folder = *given.find("sort-into");
-    folder.setting.text.erase(0, kLinks.size());
+    folder.text.erase(0, kLinks.size());
     std::erase_if(given.values, [](const auto& value) { return value.name() == "sort-into"; });
     given.add(folder);
-    if (folder.setting.text.empty()) given.refuse("sort-into", "needs a folder after links:.");
+    if (folder.text.empty()) given.refuse("sort-into", "needs a folder after links:.");
     config.sorts_links = true;
-    config.sort_into = given.has("sort-into") ? given.find("sort-into")->setting.text : "";
+    config.sort_into = given.has("sort-into") ? given.find("sort-into")->text : "";
   }
   given.keep_apart("sort-into", {"trained-model-path", "data-path", "scored-dataset", "explain"});
 }

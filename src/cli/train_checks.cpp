@@ -32,9 +32,7 @@ void check_fit(Given& given, const RecipeConfig& recipe, DataConfig& config) {
                 (config.network.weights.empty() || given.is_set("recipe", "designer")));
   for (const char* name : {"eval-resize", "eval-crop"}) {
     const GivenValue* value = given.find(name);
-    if (value == nullptr || value->setting.origin == Origin::kRecipe ||
-        value->setting.text == "auto")
-      continue;
+    if (value == nullptr || value->origin == Origin::kRecipe || value->text == "auto") continue;
     crops = true;
     if (config.fit.value_or(Fit::kCrop) != Fit::kCrop)
       given.refuse(name, "cannot be used with --fit " + fit_name(*config.fit) +
@@ -117,7 +115,7 @@ void check_optimization(Given& given, OptimizationConfig& config) {
 void check_checkpoint(Given& given, TrainConfig& config) {
   CheckpointConfig& checkpoint = config.checkpoint;
   const GivenValue* path = given.find("checkpoint-path");
-  checkpoint.is_unasked = path == nullptr || path->setting.origin == Origin::kRecipe;
+  checkpoint.is_unasked = path == nullptr || path->origin == Origin::kRecipe;
   if (path != nullptr) return;
   if (!collects_outputs() && !given.has("kfp-executor-input")) {
     checkpoint.path = (std::filesystem::path(config.output.log_path) / "checkpoint").string();
@@ -308,7 +306,7 @@ std::string valid_folder_in(const fs::path& data) {
 // it, so that it is not split.
 void divide_data_path(Given& given) {
   if (!given.has("data-path") || given.has("train-data-path")) return;
-  Setting& data = given.find("data-path")->setting;
+  Setting& data = *given.find("data-path");
   const bool has_valid = given.has("valid-data-path");
   const std::string inside = has_valid ? "" : valid_folder_in(data.text);
   if (!has_valid && inside.empty()) return;
@@ -324,9 +322,9 @@ void divide_data_path(Given& given) {
   data.text = (folder / "train").string();
   given.imply("valid-data-path", inside);
   if (!others.empty())
-    given.find("valid-data-path")->setting.reason =
-        quoted_names(others, 10) + ", beside 'train' and '" + valid_name.string() +
-        "'; kiln evaluate judges the model by a test set";
+    given.find("valid-data-path")->reason = quoted_names(others, 10) + ", beside 'train' and '" +
+                                            valid_name.string() +
+                                            "'; kiln evaluate judges the model by a test set";
 }
 
 bool has_any(const Given& given, std::span<const char* const> names) {
@@ -348,10 +346,10 @@ void imply_helpful(Given& given) {
   std::vector<std::string> words = {"kiln", "train"};
   for (const Option& option : given.command.options)
     if (const GivenValue* value = given.find(option.name);
-        value != nullptr && value->setting.origin != Origin::kRecipe)
-      words.insert(words.end(), {"--" + option.name, value->setting.text});
+        value != nullptr && value->origin != Origin::kRecipe)
+      words.insert(words.end(), {"--" + option.name, value->text});
   for (const char* name : {"data-path", "train-data-path"})
-    if (GivenValue* path = given.find(name)) path->setting.reason = shell_words(words);
+    if (GivenValue* path = given.find(name)) path->reason = shell_words(words);
 }
 
 }  // namespace
@@ -370,7 +368,7 @@ void imply_usual(Given& given, const TrainConfig& config) {
   // What a file says is kept with the run, which may be repeated without it.
   if (GivenValue* weights = given.find("class-weights");
       weights != nullptr && config.optimization.class_weights.rule == ClassWeights::kGiven)
-    weights->setting.text = text_of(config.optimization.class_weights);
+    weights->text = text_of(config.optimization.class_weights);
   const NetworkConfig& network = config.data.network;
   const bool is_auto = network.model_name == kAutoNetwork && given.has("weights") &&
                        !names_torchvision(network.weights);
@@ -380,7 +378,7 @@ void imply_usual(Given& given, const TrainConfig& config) {
   if (has_several(given)) given.imply("best-by", "map");
   if (is_auto || !has_any(given, std::array{"model-name", "untrained-model-path"})) {
     given.imply("model-name", network_of(network.weights));
-    given.find("model-name")->setting.reason =
+    given.find("model-name")->reason =
         is_auto ? ", by the name of --weights" : "; --model-name takes another, such as resnet50";
   }
   if (given.has_bare_path) imply_helpful(given);
