@@ -6,10 +6,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -90,6 +92,15 @@ std::string value_of(const std::vector<std::pair<std::string, std::string>>& pai
 std::string hex_digits(std::uint64_t number);
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
+
+// What `of`, a function or a member, gives for each element, in order.
+template <typename Range, typename Of>
+auto list_from(const Range& range, Of&& of) {
+  std::vector<std::remove_cvref_t<decltype(std::invoke(of, *range.begin()))>> list;
+  list.reserve(range.size());
+  for (const auto& element : range) list.push_back(std::invoke(of, element));
+  return list;
+}
 
 // The row of a table with this name; null: none.
 template <typename Rows>

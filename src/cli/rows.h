@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/given.h"
 #include "cli/options.h"
 
@@ -118,10 +119,7 @@ inline const Words<std::optional<Precision>> kPrecisions = {{"fp32", Precision::
 
 // A choice of the rows of a catalogue, and their descriptions.
 Reader<std::string> named(const auto& catalogue) {
-  std::vector<std::string> names;
-  names.reserve(catalogue.size());
-  for (const auto& row : catalogue) names.emplace_back(row.name);
-  return one_of(std::move(names));
+  return one_of(list_from(catalogue, [](auto& row) { return std::string(row.name); }));
 }
 std::string descriptions(const auto& catalogue) {
   std::string text;

@@ -376,9 +376,9 @@ std::string differences_csv(const EvaluationRecord& record) {
 
 std::vector<Metric> evaluation_metrics(const EvaluatedModel& model) {
   if (model.has_several_labels()) {
-    std::vector<Metric> metrics;
-    for (const Figure& figure : model.details.figures)
-      metrics.push_back({"evaluation/" + short_title(figure), figure.value});
+    std::vector<Metric> metrics = list_from(model.details.figures, [](const Figure& figure) {
+      return Metric{"evaluation/" + short_title(figure), figure.value};
+    });
     metrics.push_back({"evaluation/images", static_cast<double>(model.num_images())});
     return metrics;
   }

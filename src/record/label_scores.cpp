@@ -10,14 +10,10 @@
 namespace kiln {
 
 std::vector<char> LabelAnswers::have(std::size_t c) const {
-  std::vector<char> has_class;
-  has_class.reserve(sets.size());
-  for (const std::vector<int>& ids : sets)
-    has_class.push_back(std::ranges::binary_search(ids, static_cast<int>(c)) ? 1 : 0);
-  std::vector<char> images;
-  images.reserve(labels.size());
-  for (const std::int32_t label : labels) images.push_back(has_class[label]);
-  return images;
+  const std::vector<char> has_class = list_from(sets, [&](const std::vector<int>& ids) -> char {
+    return std::ranges::binary_search(ids, static_cast<int>(c)) ? 1 : 0;
+  });
+  return list_from(labels, [&](std::int32_t label) { return has_class[label]; });
 }
 
 std::vector<LabelAnswer> ranked_answers(const LabelAnswers& answers, std::size_t c) {

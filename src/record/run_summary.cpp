@@ -267,11 +267,10 @@ std::vector<Shortcut> telling(std::vector<Shortcut> shortcuts, double model_gain
 }
 
 std::string shortcuts_text(const std::vector<Shortcut>& shortcuts, double model) {
-  std::vector<std::string> told;
-  told.reserve(shortcuts.size());
-  for (const Shortcut& one : shortcuts)
-    told.push_back(one.fact + (one.is_alone ? " alone tells " : " together tell ") +
-                   percent(share_of(one.told, one.images)));
+  const std::vector<std::string> told = list_from(shortcuts, [](const Shortcut& one) {
+    return one.fact + (one.is_alone ? " alone tells " : " together tell ") +
+           percent(share_of(one.told, one.images));
+  });
   const Shortcut& first = shortcuts.front();
   return "Labels can be read without looking at what the images show: " + joined(told, ", ") +
          " of " + grouped(first.images) +

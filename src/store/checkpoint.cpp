@@ -245,11 +245,9 @@ std::optional<Checkpoint> newest_checkpoint(const fs::path& folder, const StateC
 
 // The clauses for `skipped`, newest last.
 std::vector<std::string> clauses_of(const std::map<std::int64_t, UnusedCheckpoint>& unused) {
-  std::vector<std::string> clauses;
-  clauses.reserve(unused.size());
-  for (const auto& [number, checkpoint] : unused)
-    clauses.push_back(checkpoint_name(number) + " is not used: " + checkpoint.why);
-  return clauses;
+  return list_from(unused, [](const auto& one) {
+    return checkpoint_name(one.first) + " is not used: " + one.second.why;
+  });
 }
 
 // The canonical path of the checkpoint, from which its name and parent folder can be taken; empty

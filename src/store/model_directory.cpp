@@ -374,10 +374,10 @@ void keep_directory(const fs::path& folder, const fs::path& before) {
   std::erase_if(names, [](const std::string& name) { return !is_known_name(name); });
   std::partition(names.begin(), names.end(),
                  [](const std::string& name) { return name != kMetaFile; });
-  std::vector<DurableFile> files;
-  files.reserve(names.size());
-  for (const std::string& name : names) files.push_back(linked_file(before / name, folder / name));
-  kept.replace(std::move(files), {kOwnFiles.begin(), kOwnFiles.end()});
+  kept.replace(
+      list_from(names,
+                [&](const std::string& name) { return linked_file(before / name, folder / name); }),
+      {kOwnFiles.begin(), kOwnFiles.end()});
 }
 
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files) {

@@ -129,10 +129,7 @@ class ArchiveTree {
 };
 
 std::vector<std::string_view> names_of(const SampleTable& files) {
-  std::vector<std::string_view> names;
-  names.reserve(files.size());
-  for (const Sample& file : files) names.push_back(file.file_name);
-  return names;
+  return list_from(files, &Sample::file_name);
 }
 
 // The names in an archive, as the folder that unpacking it gives would list them: without what is

@@ -414,9 +414,9 @@ ListFaults ListedFiles::find_images(Dataset& set) const {
 }
 
 std::vector<std::string> ListedFiles::unlisted(const SampleTable& samples) const {
-  std::vector<std::uint64_t> listed;  // hashes of names, which take less memory
-  listed.reserve(samples.size());
-  for (const Sample& image : samples) listed.push_back(content_hash(normal_name(image.file_name)));
+  // Hashes of names, which take less memory.
+  std::vector<std::uint64_t> listed = list_from(
+      samples, [](const Sample& image) { return content_hash(normal_name(image.file_name)); });
   std::ranges::sort(listed);
   const auto is_listed = [&](std::string_view name) {
     return std::ranges::binary_search(listed, content_hash(name));

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "data/archive/record_reader.h"
 #include "data/image/image.h"
 
@@ -178,9 +179,7 @@ std::string to_bytes(const Dataset& set) {
   std::string bytes;
   visit_facts(set, [&](const char*, const auto& fact) { append_bytes(bytes, fact); });
   append_bytes(bytes, std::int64_t{set.first_label.value_or(-1)});
-  std::vector<std::string> archives;
-  for (const ImageArchive& archive : set.archives) archives.push_back(archive.name);
-  append_bytes(bytes, archives);
+  append_bytes(bytes, list_from(set.archives, &ImageArchive::name));
   set.samples.append_to(bytes);
   return bytes;
 }

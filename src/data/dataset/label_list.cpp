@@ -270,8 +270,7 @@ int ListRows::labels_of(const ListedRow& row) {
 void ListRows::refuse_several() {
   const bool is_open = context.records.task == TaskKind::kAuto;
   if (context.records.task == TaskKind::kSingleLabel || has_lists_) return;
-  std::vector<bool> are_several;
-  for (const std::string& label : labels_) are_several.push_back(is_in_brackets(label));
+  std::vector<bool> are_several = list_from(labels_, is_in_brackets);
   for (const char mark : is_open ? std::string{kLabelSeparator, '|'} : std::string{',', '|'}) {
     std::unordered_map<std::string_view, int> counts;
     for (const std::string& label : labels_)

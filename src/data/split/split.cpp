@@ -48,12 +48,13 @@ std::vector<ImageGroup> image_groups(const SplitImages& images) {
   return groups;
 }
 
-// The group numbers, in the order of the groups' keys.
-std::vector<std::size_t> by_key(const std::vector<ImageGroup>& groups) {
-  std::vector<std::size_t> order(groups.size());
+// The positions of the items in the order of a member.
+template <typename Item, typename Member>
+std::vector<std::size_t> order_by(Member Item::*member, const std::vector<Item>& items) {
+  std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(
-      order, {}, [&](std::size_t i) -> auto& { return groups[i].key; });
+      order, {}, [&](std::size_t i) -> auto& { return items[i].*member; });
   return order;
 }
 
@@ -73,7 +74,7 @@ class Chooser {
  public:
   Chooser(const SplitImages& images, double fraction)
       : groups_(image_groups(images)),
-        order_(by_key(groups_)),
+        order_(order_by(&ImageGroup::key, groups_)),
         all_(images.num_classes),
         valid_(images.num_classes),
         wanted_(images.num_classes) {
@@ -87,11 +88,9 @@ class Chooser {
     for (const std::size_t i : order_)
       if (may_validate(groups_[i]) && cost_of(groups_[i]) < 0) add(groups_[i]);
     give_each_class_one();
-    std::vector<Side> sides;
-    sides.reserve(groups.size());
-    for (const std::uint32_t group : groups)
-      sides.push_back(groups_[group].part == kValidates ? Side::kValid : Side::kTrain);
-    return sides;
+    return list_from(groups, [&](std::uint32_t group) {
+      return groups_[group].part == kValidates ? Side::kValid : Side::kTrain;
+    });
   }
 
  private:
@@ -160,7 +159,7 @@ class PartChooser {
   PartChooser(const SplitImages& images, const std::vector<std::vector<long long>>& wanted)
       : wanted_(wanted),
         groups_(image_groups(images)),
-        order_(by_key(groups_)),
+        order_(order_by(&ImageGroup::key, groups_)),
         left_(images.num_classes) {
     for (const std::int32_t label : images.labels) ++left_[label];
   }
@@ -168,10 +167,7 @@ class PartChooser {
   std::vector<std::uint8_t> run(const std::vector<std::uint32_t>& groups) {
     if (order_.size() < wanted_.size()) throw InternalError("fewer groups than parts");
     for (std::size_t part = wanted_.size() - 1; part > 0; --part) fill(part);
-    std::vector<std::uint8_t> parts;
-    parts.reserve(groups.size());
-    for (const std::uint32_t group : groups) parts.push_back(groups_[group].part);
-    return parts;
+    return list_from(groups, [&](std::uint32_t group) { return groups_[group].part; });
   }
 
  private:
@@ -325,13 +321,9 @@ PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<
   PartCounts counts;
   counts.why_not = why_not_by_class(classes, sizes);
   if (!counts.why_not.empty()) return counts;
-  std::vector<std::size_t> by_name(classes.size());  // the order in which ties are drawn
-  std::iota(by_name.begin(), by_name.end(), std::size_t{0});
-  std::ranges::stable_sort(
-      by_name, {}, [&](std::size_t i) -> auto& { return classes[i].name; });
-  std::vector<long long> left;
-  left.reserve(by_name.size());
-  for (const std::size_t c : by_name) left.push_back(classes[c].count);
+  // The order in which ties are drawn.
+  const std::vector<std::size_t> by_name = order_by(&ClassCounts::name, classes);
+  std::vector<long long> left = list_from(by_name, [&](std::size_t c) { return classes[c].count; });
   std::mt19937 engine(42);  // random_state
   for (const long long size : sizes) {
     const std::vector<long long> shares = proportional(left, size, engine);
@@ -393,10 +385,7 @@ std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
   }
   images.labels.assign(present.labels.size(), 0);
   images.num_classes = 1;
-  std::vector<std::vector<long long>> wanted;
-  wanted.reserve(sizes.size());
-  for (const long long size : sizes) wanted.push_back({size});
-  return wanted;
+  return list_from(sizes, [](long long size) { return std::vector{size}; });
 }
 
 void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32_t>& groups,

@@ -172,9 +172,8 @@ class TarRecords final : public RecordStream {
 
   // Completes the images of a key after its last file.
   void finish_key() {
-    std::vector<std::string_view> names;
-    for (const StreamRecord& image : images_) names.push_back(image.name);
-    const LabelFiles::Match match = labels_.match(names);
+    const LabelFiles::Match match = labels_.match(
+        list_from(images_, [](const StreamRecord& image) { return std::string_view(image.name); }));
     for (std::size_t i = 0; i < images_.size(); ++i) {
       StreamRecord& image = images_[i];
       if (!image.label.text.empty()) continue;  // released

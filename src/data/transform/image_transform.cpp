@@ -44,9 +44,8 @@ Arguments::Arguments(const Json& value, const std::vector<Parameter>& parameters
     : num_channels(channels) {
   const std::size_t given = value.is_array() ? value.size() : 1;
   if (value.is_object()) {
-    std::vector<std::string> known;
-    known.reserve(parameters.size());
-    for (const Parameter& parameter : parameters) known.emplace_back(parameter.name);
+    const auto known =
+        list_from(parameters, [](auto& parameter) { return std::string(parameter.name); });
     for (const auto& [name, item] : value.items()) {
       const auto found = std::ranges::find(known, name);
       if (found != known.end()) {

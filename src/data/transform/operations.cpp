@@ -109,9 +109,7 @@ class ChainReader {
     const auto& rows = operation_rows();
     const auto row = std::ranges::find(rows, name, &OperationRow::name);
     if (row == rows.end()) {
-      std::vector<std::string> known;
-      known.reserve(rows.size());
-      for (const OperationRow& other : rows) known.emplace_back(other.name);
+      const auto known = list_from(rows, [](auto& other) { return std::string(other.name); });
       const std::string meant = did_you_mean(name, known);
       faults.push_back(who + "unknown operation" +
                        (meant.empty() ? "; known ones are " + joined(known, ", ") : "." + meant));
