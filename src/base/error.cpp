@@ -162,10 +162,6 @@ void Problems::throw_if_any() const {
   if (!empty()) throw *this;
 }
 
-const char* Problems::what() const noexcept {
-  return empty() ? "no problem" : errors_.front().what();
-}
-
 std::exception_ptr explained(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);

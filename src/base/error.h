@@ -66,7 +66,9 @@ class Problems : public std::exception {
   const std::vector<Error>& errors() const { return errors_; }
   // Throws *this if anything was collected.
   void throw_if_any() const;
-  const char* what() const noexcept override;
+  const char* what() const noexcept override {
+    return empty() ? "no problem" : errors_.front().what();
+  }
 
  private:
   std::vector<Error> errors_;

@@ -133,18 +133,11 @@ void set_limits(CURL* handle, const HttpCall& call) {
 }
 
 bool may_pass(CURLcode code) {
-  constexpr std::array kCodes = {CURLE_COULDNT_RESOLVE_PROXY,
-                                 CURLE_COULDNT_RESOLVE_HOST,
-                                 CURLE_COULDNT_CONNECT,
-                                 CURLE_OPERATION_TIMEDOUT,
-                                 CURLE_PARTIAL_FILE,
-                                 CURLE_GOT_NOTHING,
-                                 CURLE_SEND_ERROR,
-                                 CURLE_RECV_ERROR,
-                                 CURLE_SSL_CONNECT_ERROR,
-                                 CURLE_HTTP2,
-                                 CURLE_HTTP2_STREAM};
-  return std::find(kCodes.begin(), kCodes.end(), code) != kCodes.end();
+  constexpr auto kCodes = std::to_array<CURLcode>(
+      {CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT,
+       CURLE_OPERATION_TIMEDOUT, CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR,
+       CURLE_RECV_ERROR, CURLE_SSL_CONNECT_ERROR, CURLE_HTTP2, CURLE_HTTP2_STREAM});
+  return std::ranges::count(kCodes, code) > 0;
 }
 
 bool may_pass(long status) {

@@ -57,6 +57,14 @@ fs::path user_cache_folder() {
   return home.is_absolute() ? home / ".cache" : fs::path();
 }
 
+static constexpr const char* kControlGroups = "/sys/fs/cgroup";
+
+// The groups of this process.
+static std::string own_control_groups() {
+  std::ifstream file("/proc/self/cgroup");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 int usable_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -305,11 +313,6 @@ auto least(const fs::path& root, const fs::path& group, OfGroup&& of_group) {
 }
 
 }  // namespace
-
-std::string own_control_groups() {
-  std::ifstream file("/proc/self/cgroup");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 long long memory_left_in_groups(const fs::path& root, const std::string& groups) {
   const auto left = [&](const fs::path& top, const char* controller, const MemoryFiles& files) {

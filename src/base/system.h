@@ -127,11 +127,6 @@ int stop_signal();
 // controller in it), and `groups` are the process's own as in /proc/self/cgroup. In a container its
 // own group is the root, whatever path /proc/self/cgroup has.
 
-inline constexpr const char* kControlGroups = "/sys/fs/cgroup";
-
-// The groups of this process.
-std::string own_control_groups();
-
 // The bytes left, at least 0; 2^62 without a limit. The page cache counts as free, since the kernel
 // reclaims it before it kills a process.
 long long memory_left_in_groups(const std::filesystem::path& root, const std::string& groups);

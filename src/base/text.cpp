@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/files.h"
+#include "base/names.h"
 #include "base/url.h"
 
 namespace kiln {
@@ -262,11 +263,7 @@ std::string join_choices(const std::vector<std::string>& choices) {
 }
 
 std::string quoted_names(const std::vector<std::string>& names, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
-    text += (i == 0 ? "'" : ", '") + names[i] + "'";
-  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
-  return text;
+  return few_of(list_from(names, [](auto& name) { return "'" + name + "'"; }), most);
 }
 
 bool is_host_name(std::string_view text) {
@@ -287,9 +284,7 @@ std::string shell_word(const std::string& word) {
 }
 
 std::string shell_words(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
-  return line;
+  return joined(list_from(words, shell_word), " ");
 }
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -389,10 +384,6 @@ void CsvReader::parse_quoted(std::string& field) {
   line_ += static_cast<int>(std::count(field.begin(), field.end(), '\n'));
   if (!rest_.empty() && rest_.front() != separator_ && !at_line_end())
     throw std::invalid_argument("it has text after a closing quote");
-}
-
-bool CsvReader::at_line_end() const {
-  return rest_.starts_with('\n') || rest_.starts_with("\r\n");
 }
 
 void CsvReader::skip_line_end() {

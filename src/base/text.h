@@ -172,7 +172,7 @@ class CsvReader {
  private:
   void parse_field(std::string& field);
   void parse_quoted(std::string& field);
-  bool at_line_end() const;
+  bool at_line_end() const { return rest_.starts_with('\n') || rest_.starts_with("\r\n"); }
   void skip_line_end();
 
   std::string_view rest_;

@@ -310,12 +310,9 @@ std::string range_text(const Option& option) {
       return "auto, 0% to 100%, or " + bounds;
     case ValueKind::kEvery:
       return bounds + " epochs, steps, s, min or h";
-    case ValueKind::kAugment: {
-      std::string text = "none, standard, strong, or a list of ";
-      for (const std::string_view step : kAugmentStepNames)
-        text += (step == kAugmentStepNames.front() ? "" : ",") + std::string(step);
-      return text;
-    }
+    case ValueKind::kAugment:
+      return "none, standard, strong, or a list of " +
+             joined({kAugmentStepNames.begin(), kAugmentStepNames.end()}, ",");
     case ValueKind::kDuration:
       return bounds + " s, min or h";
     case ValueKind::kImageSize:

@@ -491,10 +491,10 @@ Reader<ImageSize> image_size() {
 std::string text_of(const ClassWeighting& weights) {
   if (weights.rule != ClassWeights::kGiven)
     return std::string(kWeightRules.at(static_cast<std::size_t>(weights.rule)));
-  std::string text;
-  for (const auto& [name, weight] : weights.given)
-    text += (text.empty() ? "" : ",") + name + "=" + shortest_text(weight);
-  return text;
+  return joined(
+      list_from(weights.given,
+                [](const auto& one) { return one.first + "=" + shortest_text(one.second); }),
+      ",");
 }
 
 Reader<ClassWeighting> class_weighting() {

@@ -122,11 +122,10 @@ Reader<std::string> named(const auto& catalogue) {
   return one_of(list_from(catalogue, [](auto& row) { return std::string(row.name); }));
 }
 std::string descriptions(const auto& catalogue) {
-  std::string text;
-  for (const auto& row : catalogue)
-    text += (text.empty() ? "" : " ") + std::string(row.name) + ": " +
-            std::string(row.description) + ".";
-  return text;
+  const auto sentence = [](auto& row) {
+    return std::string(row.name) + ": " + std::string(row.description) + ".";
+  };
+  return joined(list_from(catalogue, sentence), " ");
 }
 
 // What else is said of an option, besides its Effect and its role on the Canvas.

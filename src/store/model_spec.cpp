@@ -21,9 +21,10 @@ std::string scalar_at(const YAML::Node& root, const char* key) {
   return node.IsDefined() && node.IsScalar() ? node.Scalar() : std::string();
 }
 
-Error meta_fault(const std::string& where, const std::string& fault) {
-  return Error(ErrorCode::kInvalidModelDirectory,
-               "'" + where + "' " + fault + ". Give a folder written by 'kiln init-model'.");
+Error meta_fault(const std::filesystem::path& path, const std::string& fault) {
+  return Error(
+      ErrorCode::kInvalidModelDirectory,
+      "'" + path.string() + "' " + fault + ". Give a folder written by 'kiln init-model'.");
 }
 
 constexpr double kMinDivisor = 1e-6, kMaxDivisor = 1e6;  // beyond, answers are no numbers
@@ -220,27 +221,20 @@ std::string yaml_list(const std::array<double, 3>& values) {
 
 }  // namespace
 
-DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where) try {
-  if (yaml.size() > kMaxMetaBytes) throw meta_fault(where, "is larger than 64 KiB");
-  const YAML::Node root = YAML::Load(std::string(yaml));
-  if (!root.IsMap()) throw meta_fault(where, "is not a mapping");
+DirectoryMeta read_directory_meta(const std::filesystem::path& path) try {
+  const YAML::Node root =
+      YAML::Load(read_text_or(path, kMaxMetaBytes, "is larger than 64 KiB",
+                              [&](const std::string& fault) { throw meta_fault(path, fault); }));
+  if (!root.IsMap()) throw meta_fault(path, "is not a mapping");
   DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
-  if (meta.type.empty()) throw meta_fault(where, "has no key 'type'");
+  if (meta.type.empty()) throw meta_fault(path, "has no key 'type'");
   if (meta.type == "ModelDirectory" && meta.model_spec.empty())
-    throw meta_fault(where, "has no key 'model'");
+    throw meta_fault(path, "has no key 'model'");
   if (!meta.model_spec.empty() && !is_file_name(meta.model_spec))
-    throw meta_fault(where, "has the path '" + meta.model_spec + "' instead of a file name");
+    throw meta_fault(path, "has the path '" + meta.model_spec + "' instead of a file name");
   return meta;
 } catch (const YAML::Exception& fault) {
-  throw meta_fault(where, std::string("is not valid YAML (") + fault.what() + ")");
-}
-
-DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
-  const std::string where = meta_path.string();
-  const std::string text =
-      read_text_or(meta_path, kMaxMetaBytes, "is larger than 64 KiB",
-                   [&](const std::string& fault) { throw meta_fault(where, fault); });
-  return parse_directory_meta(text, where);
+  throw meta_fault(path, std::string("is not valid YAML (") + fault.what() + ")");
 }
 
 ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {

@@ -45,10 +45,8 @@ struct DirectoryMeta {
   std::string model_spec;  // file name of the model specification
 };
 
-// Both throw Error kInvalidModelDirectory naming the file and its fault. `where` is the file's
-// path.
-DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where);
-DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path);
+// Throws Error kInvalidModelDirectory naming the file and its fault.
+DirectoryMeta read_directory_meta(const std::filesystem::path& path);
 
 // `model_spec.yaml`.
 struct ModelSpec {

@@ -140,10 +140,6 @@ void SampleTable::keep_hashes() {
   changes_.resize(size());
 }
 
-void SampleTable::set_content(std::size_t i, std::string_view bytes) {
-  set_hash(i, content_hash(bytes));
-}
-
 void SampleTable::set_hash(std::size_t i, std::uint64_t hash) {
   std::uint64_t known = 0;
   if (std::atomic_ref(hashes_[i]).compare_exchange_strong(known, hash) || known == hash) return;

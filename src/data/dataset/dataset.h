@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/content_hash.h"
 #include "data/archive/archive.h"
 #include "data/image/image.h"
 #include "record/vocabulary.h"
@@ -142,6 +143,7 @@ class SampleTable {
 
   std::string_view file_name(std::size_t i) const;
   int label(std::size_t i) const { return labels_[i]; }
+  const std::vector<std::int32_t>& labels() const { return labels_; }
   bool has_groups() const { return !groups_.empty(); }
   std::uint64_t group(std::size_t i) const { return groups_.empty() ? 0 : groups_[i]; }
   bool has_weights() const { return !weights_.empty(); }
@@ -163,7 +165,7 @@ class SampleTable {
   // hash later keeps the first one, and has changed. After keep_hashes(), any number of threads may
   // call set_content(), set_hash() and hash().
   void keep_hashes();
-  void set_content(std::size_t i, std::string_view bytes);
+  void set_content(std::size_t i, std::string_view bytes) { set_hash(i, content_hash(bytes)); }
   void set_hash(std::size_t i, std::uint64_t hash);
   std::uint64_t hash(std::size_t i) const;
   // The images found changed since the last call.

@@ -68,10 +68,6 @@ TrueLabels::TrueLabels(const Dataset& set, const std::vector<std::string>& class
   any_ = std::ranges::count(is_known_, true) > 0 || (set.labeled() && !by_folder);
 }
 
-std::string TrueLabels::of(std::size_t i) const {
-  return set_.label_text(any_ ? set_.samples.label(i) : -1);
-}
-
 bool TrueLabels::is_known(std::size_t i) const {
   const int label = any_ ? set_.samples.label(i) : -1;
   bool known = label >= 0;

@@ -38,7 +38,7 @@ class TrueLabels {
 
   bool any() const { return any_; }
   // The label of image `i`; empty if it has none.
-  std::string of(std::size_t i) const;
+  std::string of(std::size_t i) const { return set_.label_text(any_ ? set_.samples.label(i) : -1); }
   // Whether the model has the class of image `i`.
   bool is_known(std::size_t i) const;
   UnknownLabels unknown() const;

@@ -497,14 +497,10 @@ void map_classes(const Dataset& train, Dataset& valid) {
 void read_given_names(const DatasetContext& context, FoundLabels& found) {
   found.where = context.name + " '" + context.root.string() + "'";
   const fs::path given = context.records.classes_file;
-  const fs::path beside = path_beside(context, kClassesName);
-  if (!given.empty()) {
-    found.named_by = "--classes " + quoted_path(given);
-    found.names = read_class_lines(given, found.named_by, context);
-  } else if (fs::exists(beside)) {
-    found.named_by = kClassesName;
-    found.names = read_class_lines(beside, found.named_by, context);
-  }
+  const fs::path file = given.empty() ? path_beside(context, kClassesName) : given;
+  if (given.empty() && !fs::exists(file)) return;
+  found.named_by = given.empty() ? kClassesName : "--classes " + quoted_path(given);
+  found.names = read_class_lines(file, found.named_by, context);
 }
 
 void require_task(const RecordOptions& records, Dataset& set) {

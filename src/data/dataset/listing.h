@@ -172,7 +172,7 @@ class LeftOut {
     kOther    // other files that are no images by their names
   };
 
-  void add(Reason why, std::string name);
+  void add(Reason why, std::string name) { groups_[{why, nullptr}].add(std::move(name)); }
   // For kUnread or kOther.
   void add_file(std::string_view path);
   // `prefix` completes the names.

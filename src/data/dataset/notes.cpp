@@ -77,10 +77,6 @@ std::string FewNames::quoted() const {
   return "'" + joined(names_, "', '") + "'" + (count_ > names_.size() ? ", …" : "");
 }
 
-void LeftOut::add(Reason why, std::string name) {
-  groups_[{why, nullptr}].add(std::move(name));
-}
-
 void LeftOut::add_file(std::string_view path) {
   const UnreadKind* kind = unread_kind_of_name(path);
   groups_[{kind == nullptr ? Reason::kOther : Reason::kUnread, kind}].add(std::string(path));

@@ -305,10 +305,6 @@ bool LoaderThreads::may_read_ahead(const BatchSource& source) const {
   return ahead_bytes_ < (is_first ? kReadAheadBytes : kReadAheadBytes / 2);
 }
 
-void LoaderThreads::count_read_ahead(std::ptrdiff_t bytes) {
-  ahead_bytes_ += static_cast<std::size_t>(bytes);
-}
-
 std::size_t LoaderThreads::read_ahead_bytes() {
   const std::scoped_lock lock(mutex_);
   return ahead_bytes_;

@@ -185,7 +185,7 @@ class LoaderThreads {
   // Whether the source may read another file ahead. Locked.
   bool may_read_ahead(const BatchSource& source) const;
   // Adds to the count of memory used for read-ahead. Locked.
-  void count_read_ahead(std::ptrdiff_t bytes);
+  void count_read_ahead(std::ptrdiff_t bytes) { ahead_bytes_ += static_cast<std::size_t>(bytes); }
   // Memory used for read-ahead, over all loaders.
   std::size_t read_ahead_bytes();
 

@@ -199,8 +199,7 @@ std::vector<int> relabeled(const Dataset& set, const std::vector<ImageRow>& rows
                            std::vector<std::string>& classes) {
   std::unordered_map<std::string, int> ids;
   for (std::size_t c = classes.size(); c-- > 0;) ids[classes[c]] = static_cast<int>(c);
-  std::vector<int> labels(set.samples.size());
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = set.samples.label(i);
+  std::vector<int> labels = set.samples.labels();
   for (const ImageRow& row : rows) {
     int id = kLeftOut;
     if (!trimmed(row.value).empty()) {
@@ -510,12 +509,11 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
   const ScannedImages scanned = scan_images({&set}, scan);
   split.duplicates = find_duplicates(scanned);
   split.groups = groups_of(set, split.duplicates, request.group_by);
-  SplitImages images{.labels = std::vector<std::int32_t>(set.samples.size()),
+  SplitImages images{.labels = set.samples.labels(),
                      .keys = split_keys(set, scanned, request.seed),
                      .groups = split.groups,
                      .num_classes = set.classes.size() + 1,
                      .classes = set.labels};
-  for (std::size_t i = 0; i < set.samples.size(); ++i) images.labels[i] = set.samples.label(i);
   for (std::vector<int>& ids : images.classes.sets)  // those of no class are as good as a class
     if (ids.empty()) ids = {static_cast<int>(set.classes.size())};
   const bool is_divided = request.fraction > 0;

@@ -150,10 +150,8 @@ std::vector<double> Arguments::numbers(std::string_view name, NumberRange allowe
     if (right) found.push_back(item.get<double>());
   }
   if (right && std::ranges::find(lengths, found.size()) != lengths.end()) return found;
-  std::string either;
-  for (const std::size_t length : lengths)
-    either += (either.empty() ? "" : " or ") + std::to_string(length);
-  refuse(name, either + " numbers" + text_of(allowed));
+  const auto number_text = [](std::size_t length) { return std::to_string(length); };
+  refuse(name, joined(list_from(lengths, number_text), " or ") + " numbers" + text_of(allowed));
   return {};
 }
 

@@ -144,9 +144,7 @@ SampledOrder epoch_order(const LoadingPlan& plan, const SampleTable& samples,
     shuffled.order.resize(count);
     return shuffled;
   }
-  std::vector<std::int32_t> labels(samples.size());
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = samples.label(i);
-  return balanced_order(labels, count, plan.seed, static_cast<std::uint64_t>(epoch));
+  return balanced_order(samples.labels(), count, plan.seed, static_cast<std::uint64_t>(epoch));
 }
 
 TrainingLoaders::TrainingLoaders(const LoadingPlan& plan, Sources& sources, const PixelPlan& pixels,
