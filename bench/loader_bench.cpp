@@ -43,27 +43,27 @@ class LoaderBench {
   Pass run(int number) {
     const Stopwatch watch;
     Pass pass;
-    BatchLoader loader = open(number);
-    while (const HostBatch* batch = loader.next()) {
+    const std::unique_ptr<BatchLoader> loader = open(number);
+    while (const HostBatch* batch = loader->next()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(config_.step_ms));
       pass.images += batch->count;
       pass.bad_images += batch->nominal - batch->count;
-      loader.take_faults();
+      loader->take_faults();
     }
     pass.seconds = watch.seconds();
-    pass.wait_seconds = loader.wait_seconds();
-    pass.times = loader.times();
+    pass.wait_seconds = loader->wait_seconds();
+    pass.times = loader->times();
     pass.resident_bytes = resident_memory_bytes();
     return pass;
   }
 
  private:
-  BatchLoader open(int number) {
+  std::unique_ptr<BatchLoader> open(int number) {
     TransformSpec pixels{.output = {config_.size, config_.size},
                          .short_side = usual_short_side(config_.size),
                          .augment = config_.augment};
     const auto epoch = static_cast<std::uint64_t>(number);
-    return BatchLoader(
+    return load_batches(
         set_, pool_,
         {.order = permutation(static_cast<std::uint32_t>(set_.samples.size()), {1, epoch}),
          .batch_size = config_.batch_size,

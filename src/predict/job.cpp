@@ -132,18 +132,17 @@ ImageFeed::ImageFeed(const PredictionJob& job, const TransformSpec& pixels,
              .warn = [&log = job.log](const std::string& text) { log.warning(text); }}),
       uploader_(torch_device(job.device), pixels.output, batch_size_, normalization) {}
 
-BatchLoader ImageFeed::open(Dataset& set, ImageRange range) {
+std::unique_ptr<BatchLoader> ImageFeed::open(Dataset& set, ImageRange range) {
   const auto end = std::min<std::size_t>(range.end, set.samples.size());
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = range.first; i < end; ++i) order.push_back(i);
   uploader_.expect(static_cast<std::int64_t>(order.size()) / batch_size_);
-  return {set,
-          pool_,
-          {.order = std::move(order),
-           .batch_size = batch_size_,
-           .pixels = pixels_,
-           .scaling = layout_.scaling,
-           .num_slots = 4 + pool_.num_decoders() / batch_size_}};
+  return load_batches(set, pool_,
+                      {.order = std::move(order),
+                       .batch_size = batch_size_,
+                       .pixels = pixels_,
+                       .scaling = layout_.scaling,
+                       .num_slots = 4 + pool_.num_decoders() / batch_size_});
 }
 
 Predictions::Predictions(Predictor& model, const PredictionJob& job, AnswerPlan plan)
@@ -166,7 +165,7 @@ void Predictions::for_each(Dataset& set, const std::function<void(AnsweredBatch&
     feed_.emplace(job_, pixels_, model_.normalization);
   }
   if (range.first >= std::min<std::size_t>(range.end, set.samples.size())) return;
-  BatchLoader loader = feed_->open(set, range);
+  const std::unique_ptr<BatchLoader> loader = feed_->open(set, range);
   const KeptCasts kept_casts;
   // A GPU gets the next batch before the results of this one are used.
   AnsweredBatch waiting;
@@ -180,8 +179,8 @@ void Predictions::for_each(Dataset& set, const std::function<void(AnsweredBatch&
     }
     use(batch);
   };
-  for (std::uint32_t first = range.first; const HostBatch* batch = loader.next();) {
-    AnsweredBatch next{images_of(*batch, first, loader.take_faults(), set.samples), {}};
+  for (std::uint32_t first = range.first; const HostBatch* batch = loader->next();) {
+    AnsweredBatch next{images_of(*batch, first, loader->take_faults(), set.samples), {}};
     first += static_cast<std::uint32_t>(batch->nominal);
     std::optional<QueuedOutputs> outputs;
     if (batch->count > 0) outputs = model_.outputs(feed_->uploader().upload(*batch).images, plan_);

@@ -86,7 +86,7 @@ class ImageFeed {
             const Normalization& normalization);
 
   // The batches of a range. The feed and the set must outlive the loader.
-  BatchLoader open(Dataset& set, ImageRange range = {});
+  std::unique_ptr<BatchLoader> open(Dataset& set, ImageRange range = {});
   DeviceUploader& uploader() { return uploader_; }
 
  private:

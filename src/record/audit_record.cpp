@@ -22,17 +22,15 @@ void visit_fields(Is<OddImage> auto& odd, auto&& field) {
          odd.reason, "extent", odd.extent);
 }
 
+void visit_fields(Is<DoubtfulLabel> auto& doubtful, auto&& field) {
+  fields(field, "path", doubtful.image.file, "label", doubtful.image.label, "suggested",
+         doubtful.suggested, "confidence", doubtful.confidence, "self_confidence",
+         doubtful.self_confidence);
+}
+
 namespace {
 
 constexpr const char* kDoubtfulHash = "doubtful_csv_hash";
-
-Json doubtful_json(const DoubtfulLabel& doubtful) {
-  return {{"path", doubtful.image.file},
-          {"label", doubtful.image.label},
-          {"suggested", doubtful.suggested},
-          {"confidence", doubtful.confidence},
-          {"self_confidence", doubtful.self_confidence}};
-}
 
 Json copy_json(const CopiedImage& copy) {
   return {{"path", copy.first.file},
@@ -77,7 +75,7 @@ std::string audit_json(const AuditRecord& record) {
                {"versions", as_json(record.versions)}};
   json[kDoubtfulHash] = hex_digits(content_hash(doubtful_csv(record)));
   json["classes"] = as_json(record.classes);
-  json["doubtful"] = list_json(record.doubtful, doubtful_json);
+  json["doubtful"] = as_json(record.doubtful);
   json["duplicates"] = list_json(record.copies, copy_json);
   if (!record.valid_data_path.empty()) {
     json["valid_data_path"] = record.valid_data_path;

@@ -228,14 +228,14 @@ Validation evaluate(Run& run, EpochRecord& record) {
   World& world = run.world;
   const Stopwatch watch;
   const std::size_t num_classes = run.sources.num_classes();
-  BatchLoader loader = run.loaders->validation(record.epoch);
+  const std::unique_ptr<BatchLoader> loader = run.loaders->validation(record.epoch);
   const Judge& judge = judge_of(run.sources.valid);
-  Evaluator evaluator(*run.state->model, loader, *run.valid_uploader, run.plan.recipe.precision,
+  Evaluator evaluator(*run.state->model, *loader, *run.valid_uploader, run.plan.recipe.precision,
                       judge.sample(run.num_valid_images(), num_classes), *run.valid_task);
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && evaluator.step()) {
-    run.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
-    for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
+    run.log.validating(record.epoch, evaluator.steps_done(), loader->num_batches());
+    for (BadImage& fault : loader->take_faults()) faults.push_back(std::move(fault));
     if (world.size() == 1)
       run.bad_valid->record(std::exchange(faults, {}), /*leads=*/true, run.console);
   }

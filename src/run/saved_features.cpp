@@ -80,11 +80,11 @@ std::vector<std::uint32_t> validation_images(const Run& run, std::int64_t count)
 LabeledFeatures pass_over(Run& run, Dataset& set, std::vector<std::uint32_t> images) {
   const auto count = static_cast<std::int64_t>(images.size());
   const int batch_size = run.plan.loading.batch_size;
-  BatchLoader loader = run.loaders->once(set, std::move(images), batch_size);
+  const std::unique_ptr<BatchLoader> loader = run.loaders->once(set, std::move(images), batch_size);
   DeviceUploader uploader(torch_device(run.machine.device), run.plan.pixels.valid.output,
                           batch_size, run.plan.pixels.normalization);
   uploader.expect(count / batch_size);
-  FeaturePass pass(*run.state->model, loader, uploader, run.plan.recipe.precision, count);
+  FeaturePass pass(*run.state->model, *loader, uploader, run.plan.recipe.precision, count);
   while (stop_signal() == 0 && pass.step())
     run.world.at("batch " + std::to_string(pass.steps_done()));
   return pass.take();

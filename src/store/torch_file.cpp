@@ -18,9 +18,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint32_t kLocalSignature = 0x04034b50;
-constexpr std::uint32_t kDirectorySignature = 0x02014b50;
-constexpr std::uint32_t kEndSignature = 0x06054b50;
 constexpr std::size_t kAlignment = 64;
 
 std::uint32_t checksum_of(std::string_view bytes) {
@@ -82,7 +79,7 @@ void ZipWriter::add(std::string_view name, std::string_view bytes) {
   append_little_endian<std::uint32_t>(common, static_cast<std::uint32_t>(bytes.size()));
   append_little_endian<std::uint16_t>(common, static_cast<std::uint16_t>(name.size()));
 
-  append_little_endian(out_, kLocalSignature);
+  append_little_endian(out_, kZipLocalSignature);
   out_ += common;
   append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(4 + padding));
   out_ += name;
@@ -91,7 +88,7 @@ void ZipWriter::add(std::string_view name, std::string_view bytes) {
   out_.append(padding, 'Z');
   out_ += bytes;
 
-  append_little_endian(directory_, kDirectorySignature);
+  append_little_endian(directory_, kZipDirectorySignature);
   append_little_endian<std::uint16_t>(directory_, kVersionNeeded);
   directory_ += common;
   directory_.append(12, '\0');  // no extra field, no comment, first disk, no attributes
@@ -102,7 +99,7 @@ void ZipWriter::add(std::string_view name, std::string_view bytes) {
 std::string ZipWriter::finish() && {
   const std::size_t offset = out_.size();
   out_ += directory_;
-  append_little_endian(out_, kEndSignature);
+  append_little_endian(out_, kZipEndSignature);
   append_little_endian<std::uint32_t>(out_, 0);  // one disk
   append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(count_));
   append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(count_));

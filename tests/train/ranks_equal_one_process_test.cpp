@@ -107,14 +107,14 @@ class Ranks : public testing::Test {
     }
   }
 
-  static BatchLoader loader(std::vector<std::uint32_t> order, int batch_size) {
+  static std::unique_ptr<BatchLoader> loader(std::vector<std::uint32_t> order, int batch_size) {
     static LoaderThreads pool({.num_decoders = 1});
-    return BatchLoader(set_, pool,
-                       {.order = std::move(order),
-                        .batch_size = batch_size,
-                        .pixels = {.output = {kSide, kSide}},
-                        .scaling = kScaling,
-                        .num_slots = 3});
+    return load_batches(set_, pool,
+                        {.order = std::move(order),
+                         .batch_size = batch_size,
+                         .pixels = {.output = {kSide, kSide}},
+                         .scaling = kScaling,
+                         .num_slots = 3});
   }
 
   // One epoch of kSteps steps as this share of the work.
@@ -130,9 +130,10 @@ class Ranks : public testing::Test {
                      communicator);
     DeviceUploader uploader(at::kCPU, {kSide, kSide}, share.batch_size, kScaling);
     const auto order = permutation(kImages, {1, 1});
-    BatchLoader batches = loader(training_indices(order, share), share.batch_size);
+    const std::unique_ptr<BatchLoader> batches =
+        loader(training_indices(order, share), share.batch_size);
     TrainEpoch epoch(
-        state, batches, uploader,
+        state, *batches, uploader,
         {.schedule = {.peak = 0.02, .steps_per_epoch = kSteps},
          .step = {.batch_size = share.batch_size, .batches_per_step = share.batches_per_step},
          .rank = share.rank,
@@ -196,8 +197,8 @@ TEST_F(Ranks, EvaluateEveryImageOnce) {
   const auto model = std::make_unique<TestModel>(false);
   DeviceUploader uploader(at::kCPU, {kSide, kSide}, 7, kScaling);
   const auto measured = [&](const Shard& share) {
-    BatchLoader batches = loader(validation_indices(kImages, share), 7);
-    Evaluator evaluator(*model, batches, uploader, Precision::kFp32, CalibrationSample{});
+    const std::unique_ptr<BatchLoader> batches = loader(validation_indices(kImages, share), 7);
+    Evaluator evaluator(*model, *batches, uploader, Precision::kFp32, CalibrationSample{});
     while (evaluator.step()) continue;
     return evaluator.totals();
   };
@@ -215,8 +216,8 @@ TEST_F(Ranks, FitTheTemperatureOfOneProcess) {
   const auto model = std::make_unique<TestModel>(false);
   DeviceUploader uploader(at::kCPU, {kSide, kSide}, 7, kScaling);
   const auto logits_of = [&](const Shard& share, const CalibrationSample& sample) {
-    BatchLoader batches = loader(validation_indices(kImages, share), 7);
-    Evaluator evaluator(*model, batches, uploader, Precision::kFp32, sample);
+    const std::unique_ptr<BatchLoader> batches = loader(validation_indices(kImages, share), 7);
+    Evaluator evaluator(*model, *batches, uploader, Precision::kFp32, sample);
     while (evaluator.step()) continue;
     return evaluator.take_logits();
   };

@@ -159,6 +159,8 @@ void list_zip(std::string_view bytes, const MemberVisit& visit);
 // The offset of the member's bytes, which follow its local header. `local_header` is the
 // kZipHeaderBytes bytes at the member's offset. Throws ArchiveFault if they are not a local header.
 constexpr std::size_t kZipHeaderBytes = 30;
+constexpr std::uint32_t kZipLocalSignature = 0x04034b50, kZipDirectorySignature = 0x02014b50,
+                        kZipEndSignature = 0x06054b50;
 std::uint64_t zip_data_offset(std::string_view local_header, const ArchiveMember& member);
 
 // Whether a file starts like gzip, bzip2 or Zstandard data, of which four bytes are enough.

@@ -12,9 +12,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint32_t kLocalSignature = 0x04034b50;
-constexpr std::uint32_t kDirectorySignature = 0x02014b50;
-constexpr std::uint32_t kEndSignature = 0x06054b50;
 constexpr std::uint32_t kEnd64Signature = 0x06064b50;
 constexpr std::uint32_t kLocator64Signature = 0x07064b50;
 constexpr std::size_t kEntrySize = 46, kEndSize = 22, kEnd64Size = 56, kLocator64Size = 20;
@@ -56,7 +53,7 @@ struct Directory {
 
 std::size_t find_end(std::string_view tail) {
   for (std::size_t at = tail.size() < kEndSize ? 0 : tail.size() - kEndSize + 1; at-- > 0;) {
-    if (number<std::uint32_t>(tail, at) == kEndSignature &&
+    if (number<std::uint32_t>(tail, at) == kZipEndSignature &&
         number<std::uint16_t>(tail, at + 20) == tail.size() - kEndSize - at) {
       return at;
     }
@@ -146,7 +143,7 @@ bool has_no_slash(std::string_view bytes) {
 
 // Parses the first entry in `bytes` and removes it from there.
 Entry parse_entry(std::string_view& bytes, bool has_no_slash) {
-  if (number<std::uint32_t>(bytes, 0) != kDirectorySignature)
+  if (number<std::uint32_t>(bytes, 0) != kZipDirectorySignature)
     throw ArchiveFault("its zip directory is damaged");
   const std::size_t name_size = number<std::uint16_t>(bytes, 28);
   const std::size_t extra_size = number<std::uint16_t>(bytes, 30);
@@ -222,7 +219,7 @@ void list_zip(std::string_view bytes, const MemberVisit& visit) {
 
 std::uint64_t zip_data_offset(std::string_view local_header, const ArchiveMember& member) {
   if (local_header.size() < kZipHeaderBytes ||
-      number<std::uint32_t>(local_header, 0) != kLocalSignature)
+      number<std::uint32_t>(local_header, 0) != kZipLocalSignature)
     throw ArchiveFault("the zip has no such entry at the recorded offset");
   return member.offset + kZipHeaderBytes + number<std::uint16_t>(local_header, 26) +
          number<std::uint16_t>(local_header, 28);

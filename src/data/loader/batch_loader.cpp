@@ -95,29 +95,31 @@ void ImageCache::keep(std::size_t sample, std::string_view what) {
   ++num_kept_;
 }
 
-class BatchLoader::State final : public LoaderThreads::BatchSource {
+namespace {
+
+class DatasetLoader final : public BatchLoader, public LoaderThreads::BatchSource {
  public:
-  State(Dataset& set, LoaderThreads& pool, BatchPlan a_plan, ImageCache* cache)
-      : plan(std::move(a_plan)),
-        batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
-        num_batches((plan.order.size() + batch_size - 1) / batch_size),
+  DatasetLoader(Dataset& set, LoaderThreads& pool, BatchPlan plan, ImageCache* cache)
+      : plan_(std::move(plan)),
+        batch_size_(static_cast<std::size_t>(std::max(1, plan_.batch_size))),
+        num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
         set_(set),
         pool_(pool),
         watch_(pool.watch_of(set.image_root())),
         cache_(cache),
         cached_(cache == nullptr ? CacheKind::kNone : cache->kind()),
-        pixel_bytes_(image_bytes(plan.pixels)),
-        batch_bytes_(plan.batch_bytes()),
-        slot_bytes_(batch_bytes_ / batch_size),
-        decoded_plan_(cached_ == CacheKind::kDecoded ? kept_form(plan.pixels) : plan.pixels),
-        slots_(std::min(num_batches, static_cast<std::size_t>(std::max(1, plan.num_slots)))) {
+        pixel_bytes_(image_bytes(plan_.pixels)),
+        batch_bytes_(plan_.batch_bytes()),
+        slot_bytes_(batch_bytes_ / batch_size_),
+        decoded_plan_(cached_ == CacheKind::kDecoded ? kept_form(plan_.pixels) : plan_.pixels),
+        slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
     set_.samples.keep_hashes();
     pool_.add(*this);
   }
 
-  ~State() override {
+  ~DatasetLoader() override {
     closing_ = true;
-    pool_.remove(*this, waited_s);
+    pool_.remove(*this, waited_s_);
     const std::scoped_lock lock(pool_.mutex());
     for (Slot& slot : slots_) slot.batch.release();
     for (Slot& slot : slots_)
@@ -129,8 +131,10 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     pool_.wake_readers();
   }
 
-  const HostBatch* next() {
-    if (next_batch_ == num_batches) return nullptr;
+  int num_batches() const override { return static_cast<int>(num_batches_); }
+
+  const HostBatch* next() override {
+    if (next_batch_ == num_batches_) return nullptr;
     const Stopwatch watch;
     if (next_batch_ > 0) slots_[(next_batch_ - 1) % slots_.size()].batch.release();
     {
@@ -138,33 +142,30 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
       if (std::exchange(released_, next_batch_) != next_batch_) pool_.wake_decoders();
       const Slot& slot = slots_[next_batch_ % slots_.size()];
       batch_done_.wait(lock, [&] {
-        const bool claimed = next_position_ > next_batch_ * batch_size;
+        const bool claimed = next_position_ > next_batch_ * batch_size_;
         return failure_ != nullptr || (claimed && slot.remaining == 0);
       });
       if (failure_ != nullptr) std::rethrow_exception(failure_);
     }
-    waited_s += watch.seconds();
+    waited_s_ += watch.seconds();
     return hand_out(next_batch_++);
   }
 
-  LoaderTimes times() const {
+  bool was_cut_short() const override { return cut_short_; }
+  std::vector<BadImage> take_faults() override { return std::exchange(faults_, {}); }
+  double wait_seconds() const override { return waited_s_; }
+
+  LoaderTimes times() const override {
     const std::scoped_lock lock(pool_.mutex());
     return times_;
   }
 
-  const BatchPlan plan;
-  const std::size_t batch_size, num_batches;
-  std::atomic<bool> cut_short = false;
-  // Used only by the consumer's thread.
-  std::vector<BadImage> faults;
-  double waited_s = 0;
-
  private:
   bool claim_image(std::size_t* position) override {
-    if (is_over() || next_position_ / batch_size >= released_ + slots_.size()) return false;
-    if (next_position_ % batch_size == 0) {
+    if (is_over() || next_position_ / batch_size_ >= released_ + slots_.size()) return false;
+    if (next_position_ % batch_size_ == 0) {
       Slot& slot = slot_of(next_position_);
-      slot.places.assign(std::min(batch_size, plan.order.size() - next_position_), SampleSlot{});
+      slot.places.assign(std::min(batch_size_, plan_.order.size() - next_position_), SampleSlot{});
       slot.remaining = static_cast<int>(slot.places.size());
       try {
         if (!slot.batch.pixels) slot.batch.pixels = pool_.take_buffer(batch_bytes_);
@@ -179,26 +180,27 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   }
 
   void load(std::size_t position, LoaderThreads::Decoder& decoder) override {
-    const std::size_t index = position % batch_size;
+    const std::size_t index = position % batch_size_;
     Slot& slot = slot_of(position);
     SampleSlot& place = slot.places[index];
     std::uint8_t* target = slot.batch.pixels.get() + index * slot_bytes_;
     try {
-      if (plan.scaling) decoder.pixels.resize(pixel_bytes_);
-      std::uint8_t* pixels = plan.scaling ? decoder.pixels.data() : target;
+      if (plan_.scaling) decoder.pixels.resize(pixel_bytes_);
+      std::uint8_t* pixels = plan_.scaling ? decoder.pixels.data() : target;
       place.fault = decode(position, decoder, place.times, pixels);
-      if (plan.scaling) {
+      if (plan_.scaling) {
         const Stopwatch watch;
-        normalize_pixels(pixels, pixel_bytes_ / 3, *plan.scaling, reinterpret_cast<float*>(target));
+        normalize_pixels(pixels, pixel_bytes_ / 3, *plan_.scaling,
+                         reinterpret_cast<float*>(target));
         place.times.scale_seconds = watch.seconds();
       }
       place.is_usable = true;
     } catch (const ReadCutShort&) {
-      cut_short = true;
+      cut_short_ = true;
     } catch (const ImageFault& fault) {
       place.fault = fault.what();
     } catch (const std::bad_alloc&) {
-      const auto path = set_.image_root() / set_.samples.file_name(plan.order[position]);
+      const auto path = set_.image_root() / set_.samples.file_name(plan_.order[position]);
       throw Error(ErrorCode::kModuleOutOfMemory,
                   "Out of memory while loading the image '" + path.string() +
                       "': use fewer --loader-threads, or a machine with more memory.");
@@ -207,7 +209,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
 
   void loaded(std::size_t position, std::exception_ptr failure) override {
     if (failure != nullptr && failure_ == nullptr) failure_ = std::move(failure);
-    const LoaderTimes& spent = slot_of(position).places[position % batch_size].times;
+    const LoaderTimes& spent = slot_of(position).places[position % batch_size_].times;
     times_.read_seconds += spent.read_seconds;
     times_.bytes_read += spent.bytes_read;
     times_.pixels.decode += spent.pixels.decode;
@@ -220,10 +222,10 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   bool claim_read(std::size_t* position) override {
     const auto distance = static_cast<std::size_t>(pool_.read_ahead());
     next_read_ = std::max(next_read_, next_position_);
-    while (cache_ != nullptr && next_read_ < plan.order.size() &&
-           !cache_->find(plan.order[next_read_]).empty())
+    while (cache_ != nullptr && next_read_ < plan_.order.size() &&
+           !cache_->find(plan_.order[next_read_]).empty())
       ++next_read_;
-    if (is_over() || next_read_ >= std::min(plan.order.size(), next_position_ + distance) ||
+    if (is_over() || next_read_ >= std::min(plan_.order.size(), next_position_ + distance) ||
         !pool_.may_read_ahead(*this))
       return false;
     *position = next_read_++;
@@ -241,7 +243,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     const std::ptrdiff_t before = memory_of(ahead);
     double seconds = 0;
     try {
-      seconds = watch_.read(set_, plan.order[position], ahead.bytes, closing_);
+      seconds = watch_.read(set_, plan_.order[position], ahead.bytes, closing_);
     } catch (...) {
       ahead.fault = std::current_exception();
     }
@@ -252,15 +254,15 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     read_done_.notify_all();
   }
 
-  bool is_over() const { return failure_ != nullptr || next_position_ >= plan.order.size(); }
-  Slot& slot_of(std::size_t position) { return slots_[position / batch_size % slots_.size()]; }
+  bool is_over() const { return failure_ != nullptr || next_position_ >= plan_.order.size(); }
+  Slot& slot_of(std::size_t position) { return slots_[position / batch_size_ % slots_.size()]; }
 
   // Returns the damage, if any. Throws ImageFault.
   std::string decode(std::size_t position, LoaderThreads::Decoder& decoder, LoaderTimes& times,
                      std::uint8_t* target) {
-    const std::uint32_t sample = plan.order[position];
-    const DrawKey key{plan.seed, plan.epoch, sample,
-                      plan.repeats.empty() ? 0 : plan.repeats[position]};
+    const std::uint32_t sample = plan_.order[position];
+    const DrawKey key{plan_.seed, plan_.epoch, sample,
+                      plan_.repeats.empty() ? 0 : plan_.repeats[position]};
     const bool caches_pixels = cached_ == CacheKind::kDecoded;
     const std::string_view kept = caches_pixels ? cache_->find(sample) : std::string_view();
     std::string damage;
@@ -274,14 +276,14 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
       if (caches_pixels && damage.empty())
         cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
     }
-    if (caches_pixels) decoder.path.augment(plan.pixels, key, target);
+    if (caches_pixels) decoder.path.augment(plan_.pixels, key, target);
     return damage;
   }
 
   // Returns the file's contents from the cache, the read-ahead, or the file. Throws ImageFault.
   std::string_view bytes_of(std::size_t position, LoaderThreads::Decoder& decoder,
                             LoaderTimes& times) {
-    const std::uint32_t sample = plan.order[position];
+    const std::uint32_t sample = plan_.order[position];
     if (cached_ == CacheKind::kBytes)
       if (const std::string_view kept = cache_->find(sample); !kept.empty()) return kept;
     std::string& bytes = decoder.bytes;
@@ -322,9 +324,9 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     batch.weights.clear();
     for (std::size_t i = 0; i < slot.places.size(); ++i) {
       SampleSlot& place = slot.places[i];
-      const std::uint32_t sample = plan.order[number * batch_size + i];
+      const std::uint32_t sample = plan_.order[number * batch_size_ + i];
       if (!place.fault.empty())
-        faults.push_back(
+        faults_.push_back(
             {.sample = sample, .fault = std::move(place.fault), .damaged = place.is_usable});
       if (!place.is_usable) continue;
       const std::size_t target = batch.samples.size();
@@ -341,6 +343,8 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     return &batch;
   }
 
+  const BatchPlan plan_;
+  const std::size_t batch_size_, num_batches_;
   Dataset& set_;
   LoaderThreads& pool_;
   FolderWatch& watch_;
@@ -360,42 +364,22 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::exception_ptr failure_;
   LoaderTimes times_;
 
-  std::atomic<bool> closing_ = false;
-  std::size_t next_batch_ = 0;  // used only by the consumer's thread
+  std::atomic<bool> closing_ = false, cut_short_ = false;
+  // Used only by the consumer's thread.
+  std::size_t next_batch_ = 0;
+  std::vector<BadImage> faults_;
+  double waited_s_ = 0;
 };
+
+}  // namespace
 
 std::size_t BatchPlan::batch_bytes() const {
   return std::max(1, batch_size) * image_bytes(pixels) * (scaling ? sizeof(float) : 1);
 }
 
-BatchLoader::BatchLoader(Dataset& set, LoaderThreads& pool, BatchPlan plan, ImageCache* cache)
-    : state_(std::make_unique<State>(set, pool, std::move(plan), cache)) {}
-
-BatchLoader::~BatchLoader() = default;
-BatchLoader::BatchLoader(BatchLoader&&) noexcept = default;
-
-int BatchLoader::num_batches() const {
-  return static_cast<int>(state_->num_batches);
-}
-
-const HostBatch* BatchLoader::next() {
-  return state_->next();
-}
-
-bool BatchLoader::was_cut_short() const {
-  return state_->cut_short;
-}
-
-std::vector<BadImage> BatchLoader::take_faults() {
-  return std::exchange(state_->faults, {});
-}
-
-double BatchLoader::wait_seconds() const {
-  return state_->waited_s;
-}
-
-LoaderTimes BatchLoader::times() const {
-  return state_->times();
+std::unique_ptr<BatchLoader> load_batches(Dataset& set, LoaderThreads& pool, BatchPlan plan,
+                                          ImageCache* cache) {
+  return std::make_unique<DatasetLoader>(set, pool, std::move(plan), cache);
 }
 
 }  // namespace kiln

@@ -154,29 +154,20 @@ struct BatchPlan {
   std::size_t batch_bytes() const;
 };
 
-// Memory is bounded: `num_slots` batches, plus what the thread pool uses (loader_threads.h).
-// Results depend neither on the number of threads nor on the cache. Consume from one thread.
-class BatchLoader final : public Batches {
+// The batches of a dataset. Memory is bounded: `num_slots` batches, plus what the thread pool uses
+// (loader_threads.h). Results depend neither on the number of threads nor on the cache. Consume
+// from one thread. The destructor stops loading.
+class BatchLoader : public Batches {
  public:
-  // Starts loading. The set, the pool and the cache must outlive the loader. `cache` may be
-  // nullptr; otherwise its samples are those of the set, and its pixels must have been made with
-  // the same TransformSpec. Stores the hashes of decodable images in the set; open all loaders of a
-  // set from one thread.
-  BatchLoader(Dataset& set, LoaderThreads& pool, BatchPlan plan, ImageCache* cache = nullptr);
-  ~BatchLoader() override;  // stops loading
-  BatchLoader(BatchLoader&& other) noexcept;
-
-  int num_batches() const;
-
-  const HostBatch* next() override;
-  bool was_cut_short() const override;
-  std::vector<BadImage> take_faults() override;
-  double wait_seconds() const override;
-  LoaderTimes times() const;
-
- private:
-  class State;
-  std::unique_ptr<State> state_;
+  virtual int num_batches() const = 0;
+  virtual LoaderTimes times() const = 0;
 };
+
+// Starts loading. The set, the pool and the cache must outlive the loader. `cache` may be nullptr;
+// otherwise its samples are those of the set, and its pixels must have been made with the same
+// TransformSpec. Stores the hashes of decodable images in the set; open all loaders of a set from
+// one thread.
+std::unique_ptr<BatchLoader> load_batches(Dataset& set, LoaderThreads& pool, BatchPlan plan,
+                                          ImageCache* cache = nullptr);
 
 }  // namespace kiln

@@ -96,7 +96,7 @@ class StepImages {
         .epoch = static_cast<std::uint64_t>(epoch),
         .num_slots = plan.batches_per_step};
     std::iota(batches.order.begin(), batches.order.end(), 0U);
-    loader_.emplace(set_, pool, std::move(batches), &cache_);
+    loader_ = load_batches(set_, pool, std::move(batches), &cache_);
   }
 
   BatchLoader& loader() { return *loader_; }
@@ -117,7 +117,7 @@ class StepImages {
   std::vector<std::string> faults_;     // faults known before decoding
   std::size_t bytes_ = 0;
   ImageCache cache_;
-  std::optional<BatchLoader> loader_;  // last, since it uses the others
+  std::unique_ptr<BatchLoader> loader_;  // last, since it uses the others
 };
 
 // What the reading thread hands over, in order: a step, the end of an epoch, or a failure.

@@ -198,15 +198,16 @@ class FeatureRun {
     const auto count = static_cast<std::uint32_t>(set.data.samples.size());
     std::vector<std::uint32_t> mine = validation_indices(count, set.shard);
     const auto num_images = static_cast<std::int64_t>(mine.size());
-    BatchLoader loader = run_.loaders->once(set.data, std::move(mine), batch_size());
+    const std::unique_ptr<BatchLoader> loader =
+        run_.loaders->once(set.data, std::move(mine), batch_size());
     uploader_.expect(num_images / batch_size());
-    FeaturePass pass(model_, loader, uploader_, plan_.recipe.precision, num_images);
+    FeaturePass pass(model_, *loader, uploader_, plan_.recipe.precision, num_images);
     std::vector<BadImage> faults;
     while (stop_signal() == 0 && pass.step()) {
       world.at("batch " + std::to_string(pass.steps_done()));
-      show_progress(pass, loader.num_batches(), set.is_training);
+      show_progress(pass, loader->num_batches(), set.is_training);
       warn_of_time(pass, set);
-      for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
+      for (BadImage& fault : loader->take_faults()) faults.push_back(std::move(fault));
       if (world.size() == 1)
         set.ledger.record(std::exchange(faults, {}), /*leads=*/true, run_.console);
     }
@@ -216,7 +217,7 @@ class FeatureRun {
     if (run_.stop->now()) return;
     if (set.is_training) {
       record_.num_steps = pass.steps_done();
-      wait_seconds_ = loader.wait_seconds();
+      wait_seconds_ = loader->wait_seconds();
     }
     result = gathered_on_rank_0(world, pass.take());
     if (set.data.samples.has_weights())

@@ -86,12 +86,6 @@ CacheChoice choose_automatically(const DataConfig& config, const Sources& source
   return choice;
 }
 
-BatchLoader take(std::optional<BatchLoader>& begun) {
-  BatchLoader taken = std::move(*begun);
-  begun.reset();
-  return taken;
-}
-
 }  // namespace
 
 std::size_t cache_limit_bytes(int ranks_on_host) {
@@ -176,7 +170,7 @@ BatchPlan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
           .num_slots = num_slots_};
 }
 
-BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
+std::unique_ptr<BatchLoader> TrainingLoaders::open_training(int epoch, int steps_done) {
   const SampledOrder all =
       epoch_order(plan_, sources_.train.samples, division_.images_per_epoch(), epoch);
   const Shard& shard = division_.train;
@@ -189,19 +183,19 @@ BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
   BatchPlan wanted = plan(pixels_.train, epoch);
   wanted.order = still_to_come(all.order);
   wanted.repeats = still_to_come(all.repeats);
-  return {sources_.train, pool_, std::move(wanted), &train_cache_};
+  return load_batches(sources_.train, pool_, std::move(wanted), &train_cache_);
 }
 
 void TrainingLoaders::begin_training(int epoch) {
   if (sources_.train.is_stream()) return;
-  next_training_.emplace(open_training(epoch, 0));
+  next_training_ = open_training(epoch, 0);
 }
 
 void TrainingLoaders::begin_validation(int epoch) {
   BatchPlan wanted = plan(pixels_.valid, epoch);
   wanted.order = validation_indices(static_cast<std::uint32_t>(sources_.valid.samples.size()),
                                     division_.valid);
-  next_validation_.emplace(sources_.valid, pool_, std::move(wanted), &valid_cache_);
+  next_validation_ = load_batches(sources_.valid, pool_, std::move(wanted), &valid_cache_);
 }
 
 std::unique_ptr<Batches> TrainingLoaders::training(int epoch, int steps_done) {
@@ -215,20 +209,20 @@ std::unique_ptr<Batches> TrainingLoaders::training(int epoch, int steps_done) {
     }
     return stream_->epoch(epoch);
   }
-  return std::make_unique<BatchLoader>(next_training_ ? take(next_training_)
-                                                      : open_training(epoch, steps_done));
+  return next_training_ ? std::move(next_training_) : open_training(epoch, steps_done);
 }
 
-BatchLoader TrainingLoaders::validation(int epoch) {
+std::unique_ptr<BatchLoader> TrainingLoaders::validation(int epoch) {
   if (!next_validation_) begin_validation(epoch);
-  return take(next_validation_);
+  return std::move(next_validation_);
 }
 
-BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order, int batch_size) {
+std::unique_ptr<BatchLoader> TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order,
+                                                   int batch_size) {
   BatchPlan wanted = plan(pixels_.valid, 0);
   wanted.order = std::move(order);
   wanted.batch_size = batch_size;
-  return {set, pool_, std::move(wanted)};
+  return load_batches(set, pool_, std::move(wanted));
 }
 
 long long TrainingLoaders::max_memory_bytes() const {

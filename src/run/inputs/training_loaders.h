@@ -79,9 +79,9 @@ class TrainingLoaders {
   // before creating the next of its kind, which reuses its memory. Epochs of a stream must be
   // requested in order.
   std::unique_ptr<Batches> training(int epoch, int steps_done);
-  BatchLoader validation(int epoch);
+  std::unique_ptr<BatchLoader> validation(int epoch);
   // The given images of one of the two datasets, preprocessed as for validation and not cached.
-  BatchLoader once(Dataset& set, std::vector<std::uint32_t> order, int batch_size);
+  std::unique_ptr<BatchLoader> once(Dataset& set, std::vector<std::uint32_t> order, int batch_size);
   // Starts loading in advance as far as threads are free; training() and validation() then return
   // these loaders. A stream continues by itself.
   void begin_training(int epoch);
@@ -96,7 +96,7 @@ class TrainingLoaders {
 
  private:
   BatchPlan plan(const TransformSpec& pixels, int epoch) const;
-  BatchLoader open_training(int epoch, int steps_done);
+  std::unique_ptr<BatchLoader> open_training(int epoch, int steps_done);
 
   const LoadingPlan& plan_;
   Sources& sources_;
@@ -110,8 +110,8 @@ class TrainingLoaders {
   LoaderThreads pool_;
   ImageCache train_cache_, valid_cache_;
   const FolderWatch::Warn warn_;
-  std::optional<BatchLoader> next_training_, next_validation_;  // last, since they use the others
-  std::optional<StreamLoader> stream_;                          // likewise
+  std::unique_ptr<BatchLoader> next_training_, next_validation_;  // last, since they use the others
+  std::optional<StreamLoader> stream_;                            // likewise
 };
 
 }  // namespace kiln

@@ -109,12 +109,12 @@ LabeledFeatures compute_features(const Backbone& backbone, PredictionJob& job,
                                  std::vector<ImageFaultRecord>& records) {
   const auto num_images = static_cast<long long>(job.images.samples.size());
   ImageFeed feed(job, backbone.pixels, backbone.normalization);
-  BatchLoader loader = feed.open(job.images);
-  FeaturePass pass(*backbone.model, loader, feed.uploader(), job.precision.precision, num_images);
+  const std::unique_ptr<BatchLoader> loader = feed.open(job.images);
+  FeaturePass pass(*backbone.model, *loader, feed.uploader(), job.precision.precision, num_images);
   PredictionFaults faults(job.config.max_bad_images, job.log);
   ScoringProgress progress(num_images, job.log);
   while (pass.step()) {
-    for (const BadImage& image : loader.take_faults()) {
+    for (const BadImage& image : loader->take_faults()) {
       const std::string file(job.images.samples.file_name(image.sample));
       faults.add(file, image.fault, !image.damaged);
       records.push_back({"images", file, image.fault, image.damaged});

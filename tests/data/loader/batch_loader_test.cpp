@@ -60,11 +60,11 @@ class BatchLoaderTest : public testing::Test {
 TEST_F(BatchLoaderTest, ReturnsEveryImageInOrderWithAnyNumberOfThreads) {
   for (const int threads : {1, 2, 7}) {
     LoaderThreads pool({.num_decoders = threads});
-    BatchLoader loader(set_, pool, plan());
-    EXPECT_EQ(loader.num_batches(), 7);
+    const auto loader = load_batches(set_, pool, plan());
+    EXPECT_EQ(loader->num_batches(), 7);
     std::uint32_t expected = kImages;
     for (int b = 0; b < 7; ++b) {
-      const HostBatch* batch = loader.next();
+      const HostBatch* batch = loader->next();
       ASSERT_NE(batch, nullptr);
       ASSERT_EQ(batch->count, b < 6 ? 6 : 4);
       EXPECT_EQ(batch->nominal, batch->count);
@@ -76,9 +76,9 @@ TEST_F(BatchLoaderTest, ReturnsEveryImageInOrderWithAnyNumberOfThreads) {
         EXPECT_EQ(batch->pixels[(i + 1) * 8 * 8 * 3 - 1], 9);
       }
     }
-    EXPECT_EQ(loader.next(), nullptr);
-    EXPECT_EQ(loader.next(), nullptr);
-    EXPECT_TRUE(loader.take_faults().empty());
+    EXPECT_EQ(loader->next(), nullptr);
+    EXPECT_EQ(loader->next(), nullptr);
+    EXPECT_TRUE(loader->take_faults().empty());
   }
 }
 
@@ -89,8 +89,8 @@ TEST_F(BatchLoaderTest, ABatchIsNotFilledAgainWhileItIsRead) {
     LoaderThreads pool({.num_decoders = 2});
     BatchPlan tight = plan();
     tight.num_slots = 1;
-    BatchLoader loader(set_, pool, tight);
-    while (const HostBatch* batch = loader.next()) {
+    const auto loader = load_batches(set_, pool, tight);
+    while (const HostBatch* batch = loader->next()) {
       const std::uint8_t* pixels = batch->pixels.get();
       batch->wait_for_reader = [&waits, pixels, first = *pixels] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -108,9 +108,9 @@ std::vector<std::uint8_t> all_pixels(Dataset& set, LoaderThreads& pool, BatchPla
                                      ImageCache* cache = nullptr) {
   const auto image_bytes = static_cast<std::size_t>(plan.pixels.output.height) *
                            static_cast<std::size_t>(plan.pixels.output.width) * 3;
-  BatchLoader loader(set, pool, std::move(plan), cache);
+  const auto loader = load_batches(set, pool, std::move(plan), cache);
   std::vector<std::uint8_t> pixels;
-  while (const HostBatch* batch = loader.next()) {
+  while (const HostBatch* batch = loader->next()) {
     const std::uint8_t* begin = batch->pixels.get();
     pixels.insert(pixels.end(), begin,
                   begin + static_cast<std::size_t>(batch->count) * image_bytes);
@@ -158,17 +158,17 @@ TEST_F(BatchLoaderTest, FloatsAreTheNormalizedPixelsOfGoodImages) {
   LoaderThreads pool({.num_decoders = 3});
   ImageCache cache(CacheKind::kDecoded, set_.samples.size(), 1 << 20);
   for (ImageCache* used : {static_cast<ImageCache*>(nullptr), &cache, &cache}) {
-    BatchLoader bytes_loader(set_, pool, plan());
-    BatchLoader floats_loader(set_, pool, floats, used);
-    while (const HostBatch* bytes = bytes_loader.next()) {
-      const HostBatch* scaled = floats_loader.next();
+    const auto bytes_loader = load_batches(set_, pool, plan());
+    const auto floats_loader = load_batches(set_, pool, floats, used);
+    while (const HostBatch* bytes = bytes_loader->next()) {
+      const HostBatch* scaled = floats_loader->next();
       ASSERT_EQ(scaled->samples, bytes->samples);
       const std::size_t num_pixels = bytes->samples.size() * 8 * 8;
       std::vector<float> expected(num_pixels * 3);
       normalize_pixels(bytes->pixels.get(), num_pixels, *floats.scaling, expected.data());
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), scaled->floats()));
     }
-    EXPECT_EQ(floats_loader.take_faults().size(), 1U);
+    EXPECT_EQ(floats_loader->take_faults().size(), 1U);
   }
 }
 
@@ -178,22 +178,22 @@ TEST_F(BatchLoaderTest, BadImagesAreLeftOutAndNamed) {
   write(folder_ / "20.png", test::encode_png(test::plain(8, 9, 1, 2, 3)));
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   LoaderThreads pool({.num_decoders = 3});
-  BatchLoader loader(set_, pool, plan());
-  const HostBatch* batch = loader.next();
+  const auto loader = load_batches(set_, pool, plan());
+  const HostBatch* batch = loader->next();
   EXPECT_EQ(batch->nominal, 6);
   ASSERT_EQ(batch->count, 4);
   EXPECT_EQ(batch->samples, (std::vector<std::uint32_t>{39, 37, 35, 34}));
   for (int i = 0; i < 4; ++i) EXPECT_EQ(batch->pixels[i * 8 * 8 * 3], batch->samples[i]);
-  const std::vector<BadImage> first = loader.take_faults();
+  const std::vector<BadImage> first = loader->take_faults();
   ASSERT_EQ(first.size(), 2U);
   EXPECT_EQ(first[0].sample, 38U);
   EXPECT_EQ(first[0].fault, "not an image: it is HTML, such as a web server's error page");
   EXPECT_FALSE(first[0].damaged);
   EXPECT_EQ(first[1].sample, 36U);
   EXPECT_EQ(first[1].fault, "file missing");
-  while (loader.next() != nullptr) {
+  while (loader->next() != nullptr) {
   }
-  EXPECT_TRUE(loader.take_faults().empty()) << "another size is resized";
+  EXPECT_TRUE(loader->take_faults().empty()) << "another size is resized";
 }
 
 TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
@@ -202,9 +202,9 @@ TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
   LoaderThreads pool({.num_decoders = 2});
   BatchPlan resizing = plan();
   resizing.pixels.short_side = 9;
-  BatchLoader loader(set_, pool, resizing);
-  EXPECT_EQ(loader.next()->count, 6);
-  const std::vector<BadImage> faults = loader.take_faults();
+  const auto loader = load_batches(set_, pool, resizing);
+  EXPECT_EQ(loader->next()->count, 6);
+  const std::vector<BadImage> faults = loader->take_faults();
   ASSERT_EQ(faults.size(), 1U);
   EXPECT_TRUE(faults[0].damaged);
   EXPECT_EQ(faults[0].sample, 39U);
@@ -212,10 +212,10 @@ TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
 
 TEST_F(BatchLoaderTest, StopsBeforeTheEnd) {
   LoaderThreads pool({.num_decoders = 4});
-  BatchLoader untouched(set_, pool, plan());
-  BatchLoader begun(set_, pool, plan());
-  EXPECT_NE(begun.next(), nullptr);
-  EXPECT_GE(begun.wait_seconds(), 0.0);
+  const auto untouched = load_batches(set_, pool, plan());
+  const auto begun = load_batches(set_, pool, plan());
+  EXPECT_NE(begun->next(), nullptr);
+  EXPECT_GE(begun->wait_seconds(), 0.0);
 }
 
 TEST_F(BatchLoaderTest, RethrowsFaultsNotCausedByAnImage) {
@@ -223,8 +223,8 @@ TEST_F(BatchLoaderTest, RethrowsFaultsNotCausedByAnImage) {
   BatchPlan impossible = plan();
   impossible.pixels.output = {1 << 30, 1 << 30};  // larger than any address space
   impossible.batch_size = 3;
-  BatchLoader loader(set_, pool, impossible);
-  EXPECT_ANY_THROW(loader.next());
+  const auto loader = load_batches(set_, pool, impossible);
+  EXPECT_ANY_THROW(loader->next());
 }
 
 TEST_F(BatchLoaderTest, ReadAheadAndCacheDoNotChangeResults) {
@@ -270,7 +270,9 @@ TEST_F(BatchLoaderTest, AllLoadersShareOneReadAheadLimit) {
   wanted.num_slots = 1;
   LoaderThreads pool({.num_decoders = 2, .read_ahead = 256});
   {
-    BatchLoader first(large, pool, wanted), second(large, pool, wanted), third(large, pool, wanted);
+    const auto first = load_batches(large, pool, wanted),
+               second = load_batches(large, pool, wanted),
+               third = load_batches(large, pool, wanted);
     while (pool.read_ahead_bytes() < LoaderThreads::kReadAheadBytes) std::this_thread::yield();
     for (int i = 0; i < 50; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(4));
@@ -308,19 +310,19 @@ TEST_F(BatchLoaderTest, WhatIsKeptNeedsNoFile) {
   const std::vector<std::uint8_t> expected = all_pixels(set_, pool, plan(), &cache);
   for (const fs::path& file : fs::directory_iterator(folder_)) fs::remove(file);
   EXPECT_EQ(all_pixels(set_, pool, plan(), &cache), expected);
-  BatchLoader without(set_, pool, plan());
-  EXPECT_EQ(without.next()->count, 0);
-  EXPECT_EQ(without.take_faults().front().fault, "file missing");
+  const auto without = load_batches(set_, pool, plan());
+  EXPECT_EQ(without->next()->count, 0);
+  EXPECT_EQ(without->take_faults().front().fault, "file missing");
 }
 
 TEST_F(BatchLoaderTest, AWaitingLoaderIsReadyWhenItsTurnComes) {
   LoaderThreads pool({.num_decoders = 1});
-  BatchLoader first(set_, pool, plan());
-  BatchLoader second(set_, pool, plan());
-  for (int i = 0; i < 7; ++i) ASSERT_NE(first.next(), nullptr);
-  EXPECT_EQ(first.next(), nullptr);
+  const auto first = load_batches(set_, pool, plan());
+  const auto second = load_batches(set_, pool, plan());
+  for (int i = 0; i < 7; ++i) ASSERT_NE(first->next(), nullptr);
+  EXPECT_EQ(first->next(), nullptr);
   int batches = 0;
-  while (second.next() != nullptr) ++batches;
+  while (second->next() != nullptr) ++batches;
   EXPECT_EQ(batches, 7);
 }
 
@@ -328,9 +330,9 @@ TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
   LoaderThreads pool({.num_decoders = 2});
   BatchPlan empty = plan();
   empty.order.clear();
-  BatchLoader loader(set_, pool, empty);
-  EXPECT_EQ(loader.num_batches(), 0);
-  EXPECT_EQ(loader.next(), nullptr);
+  const auto loader = load_batches(set_, pool, empty);
+  EXPECT_EQ(loader->num_batches(), 0);
+  EXPECT_EQ(loader->next(), nullptr);
 }
 
 TEST_F(BatchLoaderTest, RepeatedImagesAreAugmentedDifferently) {

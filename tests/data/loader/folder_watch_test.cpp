@@ -56,8 +56,8 @@ class FolderWatchTest : public testing::Test {
 
   // How many of the images of a pass were good.
   int good_images(LoaderThreads& pool) {
-    BatchLoader loader(set_, pool, plan());
-    return rest_of(loader);
+    const auto loader = load_batches(set_, pool, plan());
+    return rest_of(*loader);
   }
   static int rest_of(BatchLoader& loader) {
     int count = 0;
@@ -82,11 +82,11 @@ TEST_F(FolderWatchTest, AllImagesAreGoodOnceTheFolderIsBack) {
     num_told_ = 0;
     LoaderThreads threads(pool(kLong, read_ahead));
     take_away();
-    BatchLoader loader(set_, threads, plan());
+    const auto loader = load_batches(set_, threads, plan());
     wait_until_told(1);
     bring_back();
-    EXPECT_EQ(rest_of(loader), kImages);
-    EXPECT_TRUE(loader.take_faults().empty());
+    EXPECT_EQ(rest_of(*loader), kImages);
+    EXPECT_TRUE(loader->take_faults().empty());
     EXPECT_EQ(num_told_, 2) << "that it is away, and that it is back";
   }
 }
@@ -112,10 +112,10 @@ TEST_F(FolderWatchTest, AnOutageIsWaitedForOnce) {
 TEST_F(FolderWatchTest, AMissingFileIsBadAtOnce) {
   LoaderThreads threads(pool(kLong));
   fs::remove(root_ / "3.ppm");
-  BatchLoader loader(set_, threads, plan());
-  EXPECT_EQ(rest_of(loader), kImages - 1);
-  EXPECT_EQ(loader.take_faults().size(), 1U);
-  EXPECT_FALSE(loader.was_cut_short());
+  const auto loader = load_batches(set_, threads, plan());
+  EXPECT_EQ(rest_of(*loader), kImages - 1);
+  EXPECT_EQ(loader->take_faults().size(), 1U);
+  EXPECT_FALSE(loader->was_cut_short());
   EXPECT_EQ(num_told_, 0);
 }
 
@@ -132,10 +132,10 @@ TEST_F(FolderWatchTest, ImagesThatCannotBeReadAreAnOutageThoughTheirFolderAnswer
   mount(away_);
   set_.root = link;
   LoaderThreads threads(pool(kLong));
-  BatchLoader loader(set_, threads, plan());
+  const auto loader = load_batches(set_, threads, plan());
   wait_until_told(1);
   mount(root_);
-  EXPECT_EQ(rest_of(loader), kImages);
+  EXPECT_EQ(rest_of(*loader), kImages);
   EXPECT_EQ(num_told_, 2) << "that it is away, and that it is back";
 }
 
@@ -150,9 +150,9 @@ TEST_F(FolderWatchTest, OneImageThatCannotBeReadIsBadAtOnce) {
 TEST_F(FolderWatchTest, AClosedLoaderDoesNotWait) {
   LoaderThreads threads(pool(kLong));
   take_away();
-  { const BatchLoader loader(set_, threads, plan()); }
+  { const auto loader = load_batches(set_, threads, plan()); }
   {
-    const BatchLoader loader(set_, threads, plan());
+    const auto loader = load_batches(set_, threads, plan());
     wait_until_told(1);
   }
   EXPECT_EQ(num_told_, 1);
@@ -164,11 +164,11 @@ TEST_F(FolderWatchTest, AStopSignalEndsTheWait) {
     install_stop_signals();
     LoaderThreads threads(pool(kLong));
     take_away();
-    BatchLoader loader(set_, threads, plan());
+    const auto loader = load_batches(set_, threads, plan());
     wait_until_told(1);
     std::raise(SIGTERM);
-    const bool is_right = rest_of(loader) == 0 && loader.take_faults().empty();
-    ::_exit(is_right && loader.was_cut_short() ? 0 : 1);
+    const bool is_right = rest_of(*loader) == 0 && loader->take_faults().empty();
+    ::_exit(is_right && loader->was_cut_short() ? 0 : 1);
   };
   EXPECT_EXIT(stop_while_waiting(), testing::ExitedWithCode(0), "");
 }

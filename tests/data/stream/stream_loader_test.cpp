@@ -143,11 +143,11 @@ TEST_F(StreamLoaderTest, PixelsAreThoseOfABatchLoader) {
   BatchPlan same{.order = {}, .batch_size = 4, .pixels = wanted.pixels, .scaling = wanted.scaling};
   same.order.resize(20);
   std::iota(same.order.begin(), same.order.end(), 0U);
-  BatchLoader files(set, pool_, same);
+  const auto files = load_batches(set, pool_, same);
   StreamLoader stream(wanted, pool_, 1, 0);
   const std::unique_ptr<Batches> batches = stream.epoch(1);
   for (int step = 0; step < 5; ++step) {
-    const HostBatch *expected = files.next(), *batch = batches->next();
+    const HostBatch *expected = files->next(), *batch = batches->next();
     ASSERT_NE(batch, nullptr);
     EXPECT_TRUE(std::equal(batch->floats(), batch->floats() + 4 * 8 * 8 * 3, expected->floats()));
     EXPECT_EQ(batch->labels, expected->labels);
