@@ -19,9 +19,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 Words command_names() {
-  Words names;
-  for (const CommandInfo& command : command_table()) names.push_back(command.name);
-  return names;
+  return list_from(command_table(), &CommandInfo::name);
 }
 
 Invocation refusal(const std::string& message) {

@@ -409,10 +409,8 @@ std::vector<std::string> listed_files(const DatasetContext& context) {
   const ListedFiles folder(context);
   const std::string list = directory_entries(context, folder).at("image_list");
   const std::string bytes = read_part(context, folder, list, kMaxListBytes);
-  std::vector<std::string> files;
   const ListedImages listed = parse_image_list(bytes, list, ListSchema{}, context);
-  for (const Sample& item : listed.samples) files.emplace_back(item.file_name);
-  return files;
+  return list_from(listed.samples, [](const Sample& item) { return std::string(item.file_name); });
 }
 
 Listing list_image_directory(const DatasetContext& context, const ListedFiles& files) {

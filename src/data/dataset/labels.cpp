@@ -191,10 +191,8 @@ class Classes {
     else
       order_names();
     const Lines ids(meaning_.classes);
-    for (const std::vector<std::string>& names : names_) {
-      std::vector<int>& own = meaning_.ids.emplace_back();
-      for (const std::string& name : names) own.push_back(ids.of(name));
-    }
+    for (const std::vector<std::string>& names : names_)
+      meaning_.ids.push_back(list_from(names, [&](auto& name) { return ids.of(name); }));
     report_spare_lines();
     return std::move(meaning_);
   }
