@@ -218,11 +218,8 @@ Reader<Number> reader_of(const Range& range) {
 
 template <typename Value>
 Reader<Value> reader_of(const Words<Value>& words) {
-  Reader<Value> reader = {.option = {.kind = ValueKind::kChoice}};
-  for (const auto& [word, value] : words) {
-    reader.option.value_name += (reader.option.value_name.empty() ? "" : "|") + word;
-    reader.option.choices.push_back(word);
-  }
+  std::vector<std::string> choices = list_from(words, [](auto& row) { return row.first; });
+  Reader<Value> reader = {.option = one_of(std::move(choices)).option};
   reader.parse = [words](const auto&... text) {
     return std::ranges::find(words, choice_value(text...), &Words<Value>::value_type::first)
         ->second;

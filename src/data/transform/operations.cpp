@@ -231,13 +231,12 @@ void TransformChain::apply(Image& image, const DrawKey& key, WorkImage& work) co
 }
 
 std::string TransformChain::summary() const {
-  std::string text;
-  for (const Operation& operation : operations_) {
+  const auto shown_operation = [](const Operation& operation) {
     const std::string arguments = Json::parse(operation.arguments).dump();
-    text += (text.empty() ? "" : ", ") + operation.name +
-            (arguments.empty() || arguments == "{}" ? "" : " " + arguments);
-  }
-  return text.empty() ? "no operation" : text;
+    return operation.name + (arguments == "{}" ? "" : " " + arguments);
+  };
+  return operations_.empty() ? "no operation"
+                             : joined(list_from(operations_, shown_operation), ", ");
 }
 
 std::pair<TransformChain, TransformChain> TransformChain::split_at_draws() const {
