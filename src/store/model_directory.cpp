@@ -451,9 +451,9 @@ SeenImages make_seen_images(std::vector<std::uint64_t> train, std::vector<std::u
 std::string pack_seen_images(const SeenImages& images) {
   std::string bytes(kMagic);
   bytes.reserve(kHeaderBytes + (images.train.size() + images.valid.size()) * kHashBytes);
-  append_little_endian(bytes, kSeenVersion);
+  bytes += little_endian(kSeenVersion, sizeof kSeenVersion);
   for (const auto* list : {&images.train, &images.valid})
-    append_little_endian(bytes, std::uint64_t{list->size()});
+    bytes += little_endian(list->size(), sizeof(std::uint64_t));
   for (const auto* list : {&images.train, &images.valid})
     for (const std::uint64_t hash : *list) bytes += little_endian(hash, kHashBytes);
   return bytes;

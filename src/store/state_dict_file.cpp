@@ -254,9 +254,7 @@ std::string safetensors_header(const std::vector<TensorView>& tensors) {
   }
   header += '}';
   header.append((kHeaderAlignment - header.size() % kHeaderAlignment) % kHeaderAlignment, ' ');
-  std::string length;
-  append_little_endian<std::uint64_t>(length, header.size());
-  return length + header;
+  return little_endian(header.size(), 8) + header;
 }
 
 std::string write_safetensors(const StateDict& state) {

@@ -153,9 +153,4 @@ Integer little_endian(std::string_view bytes, std::uint64_t offset, std::string_
   return static_cast<Integer>(from_little_endian(range_of(bytes, offset, sizeof(Integer), what)));
 }
 
-template <std::unsigned_integral Integer>
-void append_little_endian(std::string& out, Integer value) {
-  out += little_endian(value, sizeof(Integer));
-}
-
 }  // namespace kiln

@@ -73,39 +73,28 @@ void ZipWriter::add(std::string_view name, std::string_view bytes) {
   constexpr std::uint16_t kFirstDay = 1 << 5 | 1;  // 1980-01-01, the earliest date in a zip
   std::string common;  // the fields shared by both headers: version needed … name length
   for (const std::uint16_t field : {kVersionNeeded, kUtf8Names, kStored, kMidnight, kFirstDay})
-    append_little_endian(common, field);
-  append_little_endian<std::uint32_t>(common, checksum_of(bytes));
-  append_little_endian<std::uint32_t>(common, static_cast<std::uint32_t>(bytes.size()));
-  append_little_endian<std::uint32_t>(common, static_cast<std::uint32_t>(bytes.size()));
-  append_little_endian<std::uint16_t>(common, static_cast<std::uint16_t>(name.size()));
+    common += little_endian(field, 2);
+  common += little_endian(checksum_of(bytes), 4) + little_endian(bytes.size(), 4) +
+            little_endian(bytes.size(), 4) + little_endian(name.size(), 2);
 
-  append_little_endian(out_, kZipLocalSignature);
-  out_ += common;
-  append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(4 + padding));
+  out_ += little_endian(kZipLocalSignature, 4) + common + little_endian(4 + padding, 2);
   out_ += name;
-  out_ += "FB";  // torch's id of the padding field
-  append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(padding));
+  out_ += "FB" + little_endian(padding, 2);  // torch's id of the padding field
   out_.append(padding, 'Z');
   out_ += bytes;
 
-  append_little_endian(directory_, kZipDirectorySignature);
-  append_little_endian<std::uint16_t>(directory_, kVersionNeeded);
-  directory_ += common;
+  directory_ +=
+      little_endian(kZipDirectorySignature, 4) + little_endian(kVersionNeeded, 2) + common;
   directory_.append(12, '\0');  // no extra field, no comment, first disk, no attributes
-  append_little_endian<std::uint32_t>(directory_, static_cast<std::uint32_t>(local_offset));
+  directory_ += little_endian(local_offset, 4);
   directory_ += name;
 }
 
 std::string ZipWriter::finish() && {
   const std::size_t offset = out_.size();
-  out_ += directory_;
-  append_little_endian(out_, kZipEndSignature);
-  append_little_endian<std::uint32_t>(out_, 0);  // one disk
-  append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(count_));
-  append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(count_));
-  append_little_endian<std::uint32_t>(out_, static_cast<std::uint32_t>(directory_.size()));
-  append_little_endian<std::uint32_t>(out_, static_cast<std::uint32_t>(offset));
-  append_little_endian<std::uint16_t>(out_, 0);
+  const std::string count = little_endian(count_, 2), one_disk = little_endian(0, 4);
+  out_ += directory_ + little_endian(kZipEndSignature, 4) + one_disk + count + count +
+          little_endian(directory_.size(), 4) + little_endian(offset, 4) + little_endian(0, 2);
   return std::move(out_);
 }
 
@@ -413,25 +402,19 @@ std::string inner_folder(const ZipArchive& archive) {
 }
 
 void append_text(std::string& out, std::string_view text) {
-  out += 'X';
-  append_little_endian<std::uint32_t>(out, static_cast<std::uint32_t>(text.size()));
+  out += 'X' + little_endian(text.size(), 4);
   out += text;
 }
 
 void append_number(std::string& out, std::uint64_t value) {
-  if (value < 256) {
-    out += 'K';
-    out += static_cast<char>(value);
-  } else if (value < 65536) {
-    out += 'M';
-    append_little_endian(out, static_cast<std::uint16_t>(value));
-  } else if (value <= INT32_MAX) {
-    out += 'J';
-    append_little_endian(out, static_cast<std::uint32_t>(value));
-  } else {
-    out += "\x8a\x08";
-    append_little_endian(out, value);
-  }
+  if (value < 256)
+    out += 'K' + little_endian(value, 1);
+  else if (value < 65536)
+    out += 'M' + little_endian(value, 2);
+  else if (value <= INT32_MAX)
+    out += 'J' + little_endian(value, 4);
+  else
+    out += "\x8a\x08" + little_endian(value, 8);
 }
 
 void append_tuple(std::string& out, const std::vector<std::int64_t>& numbers) {

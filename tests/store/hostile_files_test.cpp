@@ -48,7 +48,7 @@ std::string tensor_pickle(const std::string& offset, const std::string& shape,
 
 std::string safetensors_of(const std::string& header, const std::string& data) {
   std::string bytes;
-  append_little_endian<std::uint64_t>(bytes, header.size());
+  bytes += little_endian(header.size(), sizeof(std::uint64_t));
   return bytes + header + data;
 }
 
