@@ -50,6 +50,7 @@ struct AutomaticSize {
   ImageSize size;
   bool is_stored = false;  // the size that all images have
   std::string reason;      // "all images have this size"
+  bool operator==(const AutomaticSize&) const = default;
 };
 // Of datasets with sizes from scan_sizes(); the first one decides which rule applies.
 AutomaticSize automatic_size(const std::vector<const Dataset*>& sets, int usual);

@@ -368,33 +368,12 @@ Preprocessing preprocessing_of(const PixelPlan& pixels) {
           .fill = plan.fit == Fit::kPad ? plan.fill : std::array<std::uint8_t, 3>{}};
 }
 
-PixelChoice choice_of(const PixelPlan& pixels) {
-  const auto sizes = [](const TransformSpec& plan) {
-    return SizeChoice{plan.output, plan.fit, plan.short_side, plan.keep_exact};
-  };
-  return {pixels.train.exif,     sizes(pixels.train),
-          sizes(pixels.valid),   pixels.whole_image.value_or(ImageSize{}),
-          pixels.smallest_batch, pixels.normalization};
-}
-
-PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources) {
-  const auto plan = [](const SizeChoice& sizes) {
-    return TransformSpec{.output = sizes.output,
-                         .fit = sizes.fit,
-                         .short_side = sizes.short_side,
-                         .keep_exact = sizes.keep_exact};
-  };
-  PixelPlan pixels;
-  pixels.train = plan(choice.train);
-  pixels.valid = plan(choice.valid);
-  if (choice.whole_image.height > 0) pixels.whole_image = choice.whole_image;
+void complete_choices(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
+  const Exif exif = pixels.train.exif;
   if (sources.transform) choose_by_transformation(config, *sources.transform, pixels);
-  pixels.train.exif = pixels.valid.exif = choice.exif;
-  pixels.smallest_batch = choice.smallest_batch;
-  pixels.normalization = choice.normalization;
+  pixels.train.exif = pixels.valid.exif = exif;
   pixels.size_reason = "as rank 0 chose";
   complete_pixels(config, pixels);
-  return pixels;
 }
 
 void check_batch_size(const OptimizationConfig& config, std::int64_t num_images, int smallest_batch,

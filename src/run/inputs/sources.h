@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/run_config.h"
@@ -74,6 +75,7 @@ struct PixelPlan {
   std::string normalization_name;    // "half", "imagenet" or "given"
   std::string normalization_reason;  // for the log
   int smallest_batch = 1;            // 2 if BatchNorm sees a 1x1 map
+  bool operator==(const PixelPlan&) const = default;
 };
 
 // Which images are this rank's.
@@ -118,25 +120,18 @@ Preprocessing preprocessing_of(const PixelPlan& pixels);
 void check_batch_size(const OptimizationConfig& config, std::int64_t num_images, int smallest_batch,
                       int num_ranks);
 
-// The choices made by choose_pixels(), for ranks that have not read the images.
-struct SizeChoice {  // the sizes in a TransformSpec
-  ImageSize output;
-  Fit fit = Fit::kCrop;
-  int short_side = 0;
-  bool keep_exact = true;
-  bool operator==(const SizeChoice&) const = default;
-};
-struct PixelChoice {
-  Exif exif = Exif::kIgnore;
-  SizeChoice train, valid;
-  ImageSize whole_image;  // height 0: none
-  int smallest_batch = 1;
-  Normalization normalization;
-  bool operator==(const PixelChoice&) const = default;
-};
-PixelChoice choice_of(const PixelPlan& pixels);
+// The choices made by choose_pixels(), which other ranks get as bytes (base/bytes.h).
+void visit_fields(Is<TransformSpec> auto& plan, auto&& field) {
+  fields(field, "exif", plan.exif, "output", plan.output, "fit", plan.fit, "short_side",
+         plan.short_side, "keep_exact", plan.keep_exact);
+}
+void visit_fields(Is<PixelPlan> auto& pixels, auto&& field) {
+  fields(field, "train", pixels.train, "valid", pixels.valid, "whole_image", pixels.whole_image,
+         "smallest_batch", pixels.smallest_batch, "normalization", pixels.normalization);
+}
+// Adds to these choices of rank 0 what they leave out, on a rank that has not read the images.
 // `sources` must have the transformation, if there is one.
-PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources);
+void complete_choices(const DataConfig& config, const Sources& sources, PixelPlan& pixels);
 
 // How to scan the images of --data-path. After a few seconds the scan logs its progress to `log`,
 // which must outlive the plan.

@@ -156,10 +156,10 @@ void require_same_set(World& world, const Dataset& set) {
 
 // The parts have one image size.
 void require_same_size(World& world, const PixelPlan& mine) {
-  const std::vector<PixelChoice> all = world.gather(choice_of(mine));
+  const std::vector<PixelPlan> all = world.gather(mine);
   require_same(world, all, [&](std::size_t /*rank*/, std::size_t first) {
     const bool is_exif = std::ranges::any_of(
-        all, [&](const PixelChoice& other) { return other.exif != all[first].exif; });
+        all, [&](const PixelPlan& one) { return one.train.exif != all[first].train.exif; });
     return Error(ErrorCode::kInvalidDataset,
                  is_exif ? "Only some shards of the training dataset are an ImageDirectory, so the "
                            "ranks would treat EXIF orientations differently. Set --exif."
@@ -322,8 +322,11 @@ void share_sources(World& world, const DataConfig& config, Sources& sources, Pix
   if (world.size() == 1) return;
   read_list_of_leader(world, sources.train);
   read_list_of_leader(world, sources.valid);
-  const PixelChoice choice = world.broadcast(choice_of(pixels));
-  if (!world.leads()) pixels = pixels_of(choice, config, sources);
+  const std::string choices = world.broadcast(to_bytes(pixels));
+  if (!world.leads()) {
+    pixels = from_bytes<PixelPlan>(choices);
+    complete_choices(config, sources, pixels);
+  }
   sources.train.root = config.train_path;
   sources.valid.root = config.valid_path;
   sources.train.name = "Training dataset";
