@@ -111,7 +111,7 @@ EpochTimes TrainEpoch::spent() {
 
 StepRecord TrainEpoch::timing() const {
   const EpochSums& epoch = state_.epoch;
-  StepRecord record;
+  StepRecord record = throughput_.rates();
   record.epoch = plan_.epoch;
   record.num_epochs = plan_.num_epochs;
   record.learning_rate = learning_rate_;
@@ -119,10 +119,6 @@ StepRecord TrainEpoch::timing() const {
   record.num_steps = plan_.schedule.steps_per_epoch;
   record.elapsed_seconds = epoch.spent.seconds;
   record.data_wait_share = epoch.spent.data_wait_seconds / epoch.spent.seconds;
-  record.batch_seconds = throughput_.batch_seconds();
-  record.epoch_seconds = throughput_.epoch_seconds();
-  record.batch_images_per_second = throughput_.batch_images_per_second();
-  record.epoch_images_per_second = throughput_.epoch_images_per_second();
   return record;
 }
 

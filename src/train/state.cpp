@@ -23,23 +23,6 @@ void take_largest_counts(const std::vector<NamedTensor>& state, World& world) {
     counts[i].fill_(static_cast<std::int64_t>(largest[i]));
 }
 
-// Concatenates `items` into one flat tensor; unflatten() does the reverse.
-at::Tensor flatten(const std::vector<NamedTensor>& items) {
-  std::vector<at::Tensor> parts;
-  parts.reserve(items.size());
-  for (const NamedTensor& item : items) parts.push_back(item.tensor.detach().reshape({-1}));
-  return at::cat(parts);
-}
-
-void unflatten(const at::Tensor& flat, const std::vector<NamedTensor>& items) {
-  std::int64_t offset = 0;
-  for (const NamedTensor& item : items) {
-    const std::int64_t count = item.tensor.numel();
-    item.tensor.detach().copy_(flat.narrow(0, offset, count).view(item.tensor.sizes()));
-    offset += count;
-  }
-}
-
 }  // namespace
 
 std::vector<NamedTensor> copied_weights(const ImageModel& model) {
@@ -55,9 +38,9 @@ void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& co
   if (communicator.size() == 1) return;
   const at::NoGradGuard no_grad;
   for (const NamedTensor& item : tensors) {
-    const at::Tensor flat = flatten({item});
-    communicator.broadcast(flat);
-    unflatten(flat, {item});
+    const at::Tensor copy = item.tensor.detach().clone(at::MemoryFormat::Contiguous);
+    communicator.broadcast(copy);
+    item.tensor.copy_(copy);
   }
 }
 
@@ -66,15 +49,20 @@ void average_statistics(const std::vector<NamedTensor>& state, Communicator& com
   if (communicator.size() == 1) return;
   const at::NoGradGuard no_grad;
   take_largest_counts(state, world);
-  std::vector<NamedTensor> statistics;
+  std::vector<at::Tensor> statistics;  // vectors
   for (const NamedTensor& item : state)
     if (item.name.ends_with(".running_mean") || item.name.ends_with(".running_var"))
-      statistics.push_back(item);
+      statistics.push_back(item.tensor);
   if (statistics.empty()) return;
-  const at::Tensor flat = flatten(statistics).to(at::kDouble);  // the mean of equal ones is exact
+  const at::Tensor flat = at::cat(statistics).to(at::kDouble);  // the mean of equal ones is exact
   if (world.rank() >= num_training_ranks) flat.zero_();
   communicator.wait(communicator.all_reduce(flat));
-  unflatten(flat.div_(num_training_ranks), statistics);
+  flat.div_(num_training_ranks);
+  std::int64_t offset = 0;
+  for (const at::Tensor& item : statistics) {
+    item.copy_(flat.narrow(0, offset, item.numel()));
+    offset += item.numel();
+  }
 }
 
 void require_equal_replicas(const ImageModel& model, World& world) {

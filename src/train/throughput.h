@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/timeline.h"
+#include "record/training_record.h"
 #include "train/state.h"
 
 namespace kiln {
@@ -22,11 +23,9 @@ class Throughput {
   // Call when the host has waited for the device at the end of a step.
   void waited(Time now);
 
-  // Rates of the batches counted last, and of the epoch up to then; 0 if none yet.
-  double batch_seconds() const { return batch_seconds_; }
-  double batch_images_per_second() const { return batch_images_per_second_; }
-  double epoch_seconds() const { return epoch_seconds_; }
-  double epoch_images_per_second() const { return epoch_images_per_second_; }
+  // Only with the seconds and rates of the batches counted last, and of the epoch up to then; 0 if
+  // none yet.
+  const StepRecord& rates() const { return rates_; }
 
  private:
   int count(Time now);  // returns the images that count now
@@ -38,8 +37,7 @@ class Throughput {
   const Time begin_;
   Time counted_;
   int images_ = 0, batches_ = 0;  // trained since `counted_`
-  double batch_seconds_ = 0, batch_images_per_second_ = 0;
-  double epoch_seconds_ = 0, epoch_images_per_second_ = 0;
+  StepRecord rates_;
 };
 
 }  // namespace kiln

@@ -27,14 +27,14 @@ class ThroughputTest : public testing::Test {
 TEST_F(ThroughputTest, ACpuIsMeasuredAfterEachForwardPass) {
   Throughput throughput = on_cpu();
   throughput.forwarded(10, at(100));
-  EXPECT_DOUBLE_EQ(throughput.batch_images_per_second(), 100);
+  EXPECT_DOUBLE_EQ(throughput.rates().batch_images_per_second, 100);
   throughput.forwarded(30, at(200));
-  EXPECT_DOUBLE_EQ(throughput.batch_images_per_second(), 300);
-  EXPECT_DOUBLE_EQ(throughput.batch_seconds(), 0.1);
-  EXPECT_DOUBLE_EQ(throughput.epoch_images_per_second(), (100 * 10 + 300 * 30) / 40.0);
+  EXPECT_DOUBLE_EQ(throughput.rates().batch_images_per_second, 300);
+  EXPECT_DOUBLE_EQ(throughput.rates().batch_seconds, 0.1);
+  EXPECT_DOUBLE_EQ(throughput.rates().epoch_images_per_second, (100 * 10 + 300 * 30) / 40.0);
   throughput.waited(at(900));  // changes nothing
-  EXPECT_DOUBLE_EQ(throughput.epoch_images_per_second(), average_images_per_second());
-  EXPECT_DOUBLE_EQ(throughput.epoch_seconds(), 0.1);
+  EXPECT_DOUBLE_EQ(throughput.rates().epoch_images_per_second, average_images_per_second());
+  EXPECT_DOUBLE_EQ(throughput.rates().epoch_seconds, 0.1);
   EXPECT_DOUBLE_EQ(average_seconds(), 0.1);
 }
 
@@ -44,19 +44,19 @@ TEST_F(ThroughputTest, AGpuIsMeasuredWhereTheHostHasWaited) {
   for (int step = 1; step <= 10; ++step) {
     throughput.forwarded(8, at(5 * step));
     epoch_.steps = step;
-    EXPECT_EQ(throughput.batch_images_per_second(), 0) << step;
+    EXPECT_EQ(throughput.rates().batch_images_per_second, 0) << step;
   }
   throughput.waited(at(1000));
-  EXPECT_DOUBLE_EQ(throughput.batch_seconds(), 0.1);
-  EXPECT_DOUBLE_EQ(throughput.batch_images_per_second(), 80);
-  EXPECT_DOUBLE_EQ(throughput.epoch_images_per_second(), 80);
+  EXPECT_DOUBLE_EQ(throughput.rates().batch_seconds, 0.1);
+  EXPECT_DOUBLE_EQ(throughput.rates().batch_images_per_second, 80);
+  EXPECT_DOUBLE_EQ(throughput.rates().epoch_images_per_second, 80);
   throughput.forwarded(8, at(1005));
   epoch_.steps = 11;
-  EXPECT_DOUBLE_EQ(throughput.epoch_images_per_second(), 80);  // as of the last wait
+  EXPECT_DOUBLE_EQ(throughput.rates().epoch_images_per_second, 80);  // as of the last wait
   throughput.waited(at(1050));
-  EXPECT_DOUBLE_EQ(throughput.batch_images_per_second(), 160);
+  EXPECT_DOUBLE_EQ(throughput.rates().batch_images_per_second, 160);
   // Images of the epoch over its time.
-  EXPECT_DOUBLE_EQ(throughput.epoch_images_per_second(), 88 / 1.05);
+  EXPECT_DOUBLE_EQ(throughput.rates().epoch_images_per_second, 88 / 1.05);
   EXPECT_DOUBLE_EQ(average_images_per_second(), 88 / 1.05);
   EXPECT_DOUBLE_EQ(average_seconds(), 1.05 / 11);
   throughput.waited(at(5000));  // nothing was trained since
@@ -69,8 +69,8 @@ TEST_F(ThroughputTest, AStepOfAGpuMayHaveSeveralBatches) {
   throughput.forwarded(4, at(2));
   epoch_.steps = 1;
   throughput.waited(at(100));
-  EXPECT_DOUBLE_EQ(throughput.batch_seconds(), 0.05);
-  EXPECT_DOUBLE_EQ(throughput.epoch_seconds(), 0.05);
+  EXPECT_DOUBLE_EQ(throughput.rates().batch_seconds, 0.05);
+  EXPECT_DOUBLE_EQ(throughput.rates().epoch_seconds, 0.05);
 }
 
 TEST_F(ThroughputTest, AnEpochThatGoesOnKeepsItsTime) {
@@ -81,8 +81,8 @@ TEST_F(ThroughputTest, AnEpochThatGoesOnKeepsItsTime) {
   throughput.forwarded(10, at(10));
   epoch_.steps = 6;
   throughput.waited(at(1000));
-  EXPECT_DOUBLE_EQ(throughput.batch_images_per_second(), 10);
-  EXPECT_DOUBLE_EQ(throughput.epoch_images_per_second(), 60 / 5.0);
+  EXPECT_DOUBLE_EQ(throughput.rates().batch_images_per_second, 10);
+  EXPECT_DOUBLE_EQ(throughput.rates().epoch_images_per_second, 60 / 5.0);
 }
 
 }  // namespace

@@ -5,16 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <numeric>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <tuple>
 
 #include "base/error.h"
@@ -22,6 +18,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "parallel/processors/contention.h"
+#include "parallel/processors/sleeping_team.h"
 
 namespace kiln {
 namespace {
@@ -81,26 +78,6 @@ Sharing sharing_of(World& world, int gpu_node = -1) {
 constexpr int kMaxPerProcessor = 32;
 
 const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
-
-// Throws std::system_error unless this process may have `count` more threads at a time: LibTorch
-// waits forever, and libgomp ends the process, if they cannot start theirs.
-void require_threads(int count) {
-  constexpr const char* kRunning = "/proc/self/task";
-  const std::size_t before = names_in(kRunning).size();
-  {
-    std::mutex mutex;
-    std::condition_variable_any never;
-    std::vector<std::jthread> threads;
-    while (std::ssize(threads) < count)
-      threads.emplace_back([&](const std::stop_token& end) {
-        std::unique_lock lock(mutex);
-        never.wait(lock, end, [] { return false; });
-      });
-  }
-  // The kernel counts a thread until it is gone, a moment after it can be joined.
-  for (int turn = 0; turn < 1000 && names_in(kRunning).size() > before; ++turn)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
 
 }  // namespace
 

@@ -4,23 +4,34 @@
 
 #include <pthread.h>
 
+#include <chrono>
+#include <iterator>
 #include <vector>
 
-namespace kiln {
-namespace {
+#include "base/files.h"
 
-// Throws std::system_error if `count` threads cannot be created; libgomp would end the process.
-void try_threads(int count) {
-  std::mutex gate;
-  std::vector<std::jthread> threads;  // joined after the gate opens and before it is destroyed
-  const std::lock_guard closed(gate);
-  for (int i = 0; i < count; ++i) threads.emplace_back([&] { const std::lock_guard open(gate); });
+namespace kiln {
+
+void require_threads(int count) {
+  constexpr const char* kRunning = "/proc/self/task";
+  const std::size_t before = names_in(kRunning).size();
+  {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::vector<std::jthread> threads;
+    while (std::ssize(threads) < count)
+      threads.emplace_back([&](const std::stop_token& end) {
+        std::unique_lock lock(mutex);
+        never.wait(lock, end, [] { return false; });
+      });
+  }
+  // The kernel counts a thread until it is gone, a moment after it can be joined.
+  for (int turn = 0; turn < 1000 && names_in(kRunning).size() > before; ++turn)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-}  // namespace
-
 SleepingTeam::SleepingTeam(int size) {
-  try_threads(size);
+  require_threads(size);
   leader_ = std::jthread([this, size](const std::stop_token& stop) { lead(size, stop); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return sleeps_; });

@@ -8,6 +8,10 @@
 
 namespace kiln {
 
+// Throws std::system_error unless this process may have `count` more threads at a time: LibTorch
+// waits forever, and libgomp ends the process, if they cannot start theirs.
+void require_threads(int count);
+
 // The threads sleep from the end of the constructor until the destructor.
 class SleepingTeam {
  public:

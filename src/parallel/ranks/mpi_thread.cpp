@@ -80,19 +80,19 @@ struct MpiThread::State {
   }
 
   void start_queued() {
-    std::deque<Queued> taken;
-    std::deque<QueuedParcel> taken_parcels;
+    std::deque<Queued<Collective>> taken;
+    std::deque<Queued<Parcel>> taken_parcels;
     {
       const std::lock_guard lock(mutex);
       if (fault || (queued.empty() && queued_parcels.empty())) return;
       taken.swap(queued);
       taken_parcels.swap(queued_parcels);
-      if (!taken.empty()) started = std::max(started, taken.back().place);
+      if (!taken.empty()) started = std::max(started, taken.back().ticket);
     }
     num_yields = 0;
-    for (const Queued& call : taken)
-      lanes[static_cast<std::size_t>(call.what.lane)].start(call.what, call.place);
-    for (const QueuedParcel& parcel : taken_parcels) parcels->start(parcel.what, parcel.ticket);
+    for (const auto& [call, place] : taken)
+      lanes[static_cast<std::size_t>(call.lane)].start(call, place);
+    for (const auto& [parcel, ticket] : taken_parcels) parcels->start(parcel, ticket);
   }
 
   void finish(MpiLane& lane) {
@@ -290,12 +290,9 @@ struct MpiThread::State {
     return ticket;
   }
 
+  template <typename What>
   struct Queued {
-    Collective what;
-    std::uint64_t place = 0;  // among all collectives of this rank
-  };
-  struct QueuedParcel {
-    Parcel what;
+    What what;
     std::uint64_t ticket = 0;
   };
 
@@ -319,10 +316,10 @@ struct MpiThread::State {
   mutable std::mutex mutex;
   std::condition_variable wake, changed;
   bool ready = false, stopping = false;
-  std::deque<Queued> queued;
-  std::deque<QueuedParcel> queued_parcels;
-  // Tickets of everything queued or unfinished. A collective's ticket is its place; parcels'
-  // tickets are above kFirstParcel.
+  std::deque<Queued<Collective>> queued;
+  std::deque<Queued<Parcel>> queued_parcels;
+  // Tickets of everything queued or unfinished. A collective's ticket is its place among all of
+  // this rank; parcels' tickets are above kFirstParcel.
   std::set<std::uint64_t> under_way;
   static constexpr std::uint64_t kFirstParcel = std::uint64_t{1} << 63;
   std::uint64_t num_parcels = 0;

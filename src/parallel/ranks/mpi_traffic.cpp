@@ -171,10 +171,8 @@ void MpiLane::close() {
 }
 
 void MpiLane::start(const Collective& what, std::uint64_t place) {
-  Running& added = running_.emplace_back();
-  added.what = what;
-  added.place = place;
-  added.begin = Clock::now();
+  running_.push_back({what, place, Clock::now()});
+  Running& added = running_.back();
   MPI_Request& request = added.request;
   const int count = static_cast<int>(what.count);
   const MPI_Datatype type = type_of(what).type;
@@ -327,15 +325,12 @@ void MpiMessages::send(int to, const Message& message) {
 MpiParcels::MpiParcels(MPI_Comm communicator) : communicator_(duplicate(communicator)) {}
 
 void MpiParcels::start(const Parcel& parcel, std::uint64_t ticket) {
-  Moving& added = moving_.emplace_back();
-  added.what = parcel;
-  added.ticket = ticket;
-  added.begin = Clock::now();
+  moving_.push_back({parcel, ticket, Clock::now()});
   const int rank = parcel.rank == Parcel::kAnyRank ? MPI_ANY_SOURCE : parcel.rank;
   for (std::size_t at = 0; at < parcel.bytes; at += kSegment) {
     char* begin = static_cast<char*>(parcel.data) + at;
     const int count = static_cast<int>(std::min(kSegment, parcel.bytes - at));
-    MPI_Request& request = added.segments.emplace_back();
+    MPI_Request& request = moving_.back().segments.emplace_back();
     if (parcel.kind == ParcelKind::kSend)
       MPI_Isend(begin, count, MPI_BYTE, rank, parcel.tag, communicator_, &request);
     else

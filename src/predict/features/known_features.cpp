@@ -22,15 +22,6 @@ constexpr int kShareOfWeights = 10;
 constexpr const char *kReferences = "references", *kHeldOut = "held_out",
                      *kSeparation = "separation";
 
-// Throws FormatFault for tensors that do not belong together, or to features of this width.
-void require_fit(const Likeness& known, std::int64_t num_features) {
-  const at::Tensor& held_out = known.held_out;
-  const bool fits = are_of_width(known.references, known.axes, num_features) &&
-                    known.references.size(0) >= kNearest && held_out.size(0) == 3 &&
-                    held_out.size(1) >= kFewestHeldOut && (held_out.diff() >= 0).all().item<bool>();
-  if (!fits) throw FormatFault("its tensors do not fit each other or the model");
-}
-
 }  // namespace
 
 bool are_of_width(const at::Tensor& rows, const at::Tensor& axes, std::int64_t num_features) {
@@ -110,7 +101,11 @@ Likeness read_features(std::string_view bytes, std::uint64_t weights, std::int64
     Likeness likeness{has_axes ? find(kAxesTensor, 2).to(at::kFloat) : at::Tensor(),
                       find(kReferences, 2).to(at::kFloat), find(kHeldOut, 2).to(at::kFloat),
                       find(kSeparation, 1)[0].item<double>()};
-    require_fit(likeness, num_features);
+    const at::Tensor& held_out = likeness.held_out;
+    if (!are_of_width(likeness.references, likeness.axes, num_features) ||
+        likeness.references.size(0) < kNearest || held_out.size(0) != 3 ||
+        held_out.size(1) < kFewestHeldOut || !(held_out.diff() >= 0).all().item<bool>())
+      throw FormatFault("its tensors do not fit each other or the model");
     return likeness;
   } catch (const FormatFault& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,

@@ -118,16 +118,10 @@ MlflowSink::MlflowSink(MlflowSettings settings, std::vector<fs::path> files, boo
       server_(std::move(settings), [this](const std::string& reason) { warn_once(reason); }) {}
 
 MlflowSink::~MlflowSink() {
-  if (!thread_.joinable()) return;
   server_.end_by(Clock::now());
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.clear();
-    files_.clear();
-    ending_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
+  const std::lock_guard lock(mutex_);
+  waiting_.clear();
+  files_.clear();
 }
 
 void MlflowSink::start(const RunStart& start) {
@@ -169,7 +163,7 @@ void MlflowSink::end(const RunRecord& run) {
 void MlflowSink::begin(TextPairs params, TextPairs tags) {
   params_ = std::move(params);
   tags_ = std::move(tags);
-  thread_ = std::thread([this] { work(); });
+  thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }
 
 void MlflowSink::add(std::vector<MlflowPoint> points) {
@@ -182,16 +176,12 @@ void MlflowSink::add(std::vector<MlflowPoint> points) {
 
 void MlflowSink::finish(const char* status) {
   server_.end_by(Clock::now() + kFlush);
-  {
-    const std::lock_guard lock(mutex_);
-    status_ = status;
-    ending_ = true;
-  }
-  changed_.notify_one();
+  status_ = status;
+  thread_.request_stop();
   thread_.join();
 }
 
-void MlflowSink::work() {
+void MlflowSink::work(const std::stop_token& stop) {
   open_ = attempt("", [&] {
     server_.open_run(earlier_run_);
     log_.info("MLflow:           " + server_.run_page());
@@ -206,8 +196,11 @@ void MlflowSink::work() {
     deliver_pairs("params", "parameters", params_);
   }
   if (resumes_) send(std::move(past_));
-  for (std::vector<MlflowPoint> points = next_points(); !points.empty(); points = next_points())
+  for (;;) {
+    std::vector<MlflowPoint> points = next_points(stop);
+    if (points.empty()) break;
     send(std::move(points));
+  }
   if (!open_) return;
   for (const fs::path& file : files_) {
     const std::string name = file.filename();
@@ -291,10 +284,10 @@ void MlflowSink::deliver_pairs(const std::string& kind, const std::string& what,
                         : formatted("%zu of %zu ", num_lost, pairs.size()) + what);
 }
 
-std::vector<MlflowPoint> MlflowSink::next_points() {
+std::vector<MlflowPoint> MlflowSink::next_points(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
-  changed_.wait_for(lock, kCollecting, [&] { return ending_; });
+  changed_.wait(lock, stop, [&] { return !waiting_.empty(); });
+  changed_.wait_for(lock, stop, kCollecting, [] { return false; });
   const auto count = static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMaxMlflowMetrics));
   std::vector<MlflowPoint> points(waiting_.begin(), waiting_.begin() + count);
   waiting_.erase(waiting_.begin(), waiting_.begin() + count);

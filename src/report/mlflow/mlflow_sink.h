@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,9 +52,10 @@ class MlflowSink : public RunSink {
   static constexpr std::size_t kMaxWaiting = 10'000;
 
  private:
-  void work();
+  void work(const std::stop_token& stop);
   void send(std::vector<MlflowPoint> points);
-  std::vector<MlflowPoint> next_points();  // waits for points; empty at the end
+  // Waits for points; empty at the end.
+  std::vector<MlflowPoint> next_points(const std::stop_token& stop);
   template <typename Send>
   bool attempt(const std::string& what, Send&& send);
   template <typename Item, typename Send>
@@ -77,16 +79,15 @@ class MlflowSink : public RunSink {
   std::vector<std::string> refused_;  // names that the server does not accept
   std::string first_reason_;
   MlflowServer server_;
+  const char* status_ = "FINISHED";  // set before the thread is stopped
 
   mutable std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::deque<MlflowPoint> waiting_;
   std::size_t num_points_ = 0, num_lost_ = 0;
-  bool ending_ = false;
   std::string run_id_;
-  const char* status_ = "FINISHED";
 
-  std::thread thread_;
+  std::jthread thread_;  // last: it uses the others
 };
 
 }  // namespace kiln

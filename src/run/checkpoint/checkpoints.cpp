@@ -33,11 +33,6 @@ fs::path best_beside(const CheckpointConfig& config) {
   return fs::path(config.path).parent_path() / kBestOfRun;
 }
 
-void append_tensor(const at::Tensor& tensor, std::string& bytes) {
-  const at::Tensor host = tensor.cpu().contiguous();
-  bytes.append(static_cast<const char*>(host.const_data_ptr()), host.nbytes());
-}
-
 // Copies `sources` to the host in row-major order, reusing the memory of the previous copies.
 void copy_to_host(const std::vector<NamedTensor>& sources, std::vector<NamedTensor>& copies) {
   const at::NoGradGuard no_grad;
@@ -59,13 +54,12 @@ void copy_to_host(const std::vector<NamedTensor>& sources, std::vector<NamedTens
 
 std::vector<NamedTensor> tensors_of(const TrainState& state) {
   std::vector<NamedTensor> tensors;
-  for (const NamedTensor& item : state.model->state())
-    tensors.push_back({"model." + item.name, item.tensor});
-  for (const NamedTensor& item : state.optimizer->state())
-    tensors.push_back({"optimizer." + item.name, item.tensor});
-  if (state.averages)
-    for (const NamedTensor& item : state.averages->state())
-      tensors.push_back({"average." + item.name, item.tensor});
+  const auto add = [&](const std::string& part, const std::vector<NamedTensor>& its_tensors) {
+    for (const NamedTensor& item : its_tensors) tensors.push_back({part + item.name, item.tensor});
+  };
+  add("model.", state.model->state());
+  add("optimizer.", state.optimizer->state());
+  if (state.averages) add("average.", state.averages->state());
   return tensors;
 }
 
@@ -89,8 +83,11 @@ std::vector<NamedTensor> statistics_of(const TrainState& state) {
 
 std::string pack_statistics(const std::vector<NamedTensor>& statistics) {
   std::string bytes;
-  for (const std::vector<at::Tensor>& kind : kinds_of(statistics))
-    if (!kind.empty()) append_tensor(at::cat(kind), bytes);
+  for (const std::vector<at::Tensor>& kind : kinds_of(statistics)) {
+    if (kind.empty()) continue;
+    const at::Tensor host = at::cat(kind).cpu();
+    bytes.append(static_cast<const char*>(host.const_data_ptr()), host.nbytes());
+  }
   return bytes;
 }
 

@@ -140,23 +140,21 @@ SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
 void average(const std::vector<std::string>& packed_of_ranks,
              const std::vector<NamedTensor>& statistics) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> sums;
+  std::vector<at::Tensor> means;
+  for (const NamedTensor& item : statistics)
+    means.push_back(at::zeros_like(item.tensor, at::kDouble));
   for (const std::string& packed : packed_of_ranks) {
     if (!unpack_statistics(packed, statistics)) continue;
-    std::size_t i = 0;
-    for (const NamedTensor& item : statistics) {
-      if (sums.size() == i) sums.push_back(at::zeros_like(item.tensor, at::kDouble));
-      if (item.tensor.is_floating_point())
-        sums[i].add_(item.tensor);
+    for (std::size_t i = 0; i < means.size(); ++i)
+      if (const at::Tensor& value = statistics[i].tensor; value.is_floating_point())
+        means[i].add_(value);
       else
-        sums[i].copy_(at::maximum(sums[i], item.tensor));
-      ++i;
-    }
+        means[i].copy_(at::maximum(means[i], value));
   }
-  std::size_t i = 0;
-  for (const NamedTensor& item : statistics) {
-    if (item.tensor.is_floating_point()) sums[i].div_(static_cast<double>(packed_of_ranks.size()));
-    item.tensor.copy_(sums[i++]);
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const at::Tensor& value = statistics[i].tensor;
+    if (value.is_floating_point()) means[i].div_(static_cast<double>(packed_of_ranks.size()));
+    value.copy_(means[i]);
   }
 }
 

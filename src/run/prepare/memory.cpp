@@ -35,12 +35,6 @@ std::pair<double, double> gpu_bytes(const Device& device, const World& world) {
   return {static_cast<double>(free) / ranks, static_cast<double>(all) / ranks};
 }
 
-// Bytes that this rank can have, its share of the host's or the GPU's.
-double free_bytes(const Device& device, const World& world) {
-  if (device.is_cuda) return gpu_bytes(device, world).first;
-  return static_cast<double>(available_memory_bytes()) / world.local_size();
-}
-
 std::string sentence(const StepNeed& need, const std::string& takes, double bytes) {
   const auto text = [](double number) { return bytes_text(number); };
   // The share of the step's images, or of their pixels, that should fit.
@@ -159,7 +153,9 @@ int automatic_batch(const Device& device, const ImageModel* model, const World& 
 void check_step_memory(const Device& device, const ImageModel& model, const World& world,
                        const PixelPlan& pixels, StepSize step, std::vector<std::string>& warnings) {
   const bool by_chain = pixels.train.chain != nullptr;
-  const double free = free_bytes(device, world);
+  const double free = device.is_cuda
+                          ? gpu_bytes(device, world).first
+                          : static_cast<double>(available_memory_bytes()) / world.local_size();
   const Kept kept = model.kept();
   const auto check = [&](ImageSize size, const char* size_option) {
     step.height = size.height;

@@ -97,14 +97,6 @@ double found_rate(const OptimizationConfig& config, Settings& settings) {
   return std::stod(text);
 }
 
-// Whether only the head is trained and every image looks the same in every epoch.
-bool can_use_features(Freeze freeze, const Sources& sources, const TransformSpec& pixels,
-                      const Division& division) {
-  return freeze == Freeze::kBackbone && !sources.train.is_stream() &&
-         pixels.augment == Augment::kNone && !draws(pixels) && !division.has_own_train &&
-         !sources.spec().pretrained;
-}
-
 // The command line rules out other reasons why --folds has no features to work with.
 [[noreturn]] void refuse_folds(const TransformSpec& pixels) {
   throw Error(ErrorCode::kUserError,
@@ -398,7 +390,10 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   for (const Setting& one : found) settings = settings.replaced(one);
   const bool is_automatic = decide_automatic(config, sources, world, settings);
   if (is_automatic) set_for_fine_tuning(config, pixels.train, settings);
-  const bool uses_features = can_use_features(asked.freeze, sources, pixels.train, division);
+  // Whether only the head is trained and every image looks the same in every epoch.
+  const bool uses_features = asked.freeze == Freeze::kBackbone && !sources.train.is_stream() &&
+                             pixels.train.augment == Augment::kNone && !draws(pixels.train) &&
+                             !division.has_own_train && !sources.spec().pretrained;
   const PrecisionChoice precision = precision_of(given, pixels.train.output, world);
   // Without --auto, in a run with --untrained-model-path, it is the designer's.
   const bool is_designers = !config.data.untrained_model_path.empty() && !is_automatic;

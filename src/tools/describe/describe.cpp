@@ -2,20 +2,18 @@
 
 #include <cstdio>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.h"
 #include "base/platform/installation.h"
 #include "base/system.h"
 #include "cli/options.h"
+#include "record/run_json.h"
 #include "record/run_summary.h"
 #include "report/error_info.h"
 
 namespace kiln {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // In the order of the enumerations.
 constexpr const char* kKinds[] = {"text",           "path",        "integer",    "auto or integer",
@@ -31,26 +29,19 @@ constexpr const char* kRoles[] = {"hidden",        "parameter",   "data-in",    
 static_assert(std::size(kRoles) == static_cast<std::size_t>(Canvas::kKubeflowRun) + 1);
 constexpr const char* kEffects[] = {"free", "bits", "result"};
 
-Json row_of(const Option& option) {
+Json row_of(const Option& record) {
   const auto name_in = [](const auto& names, auto value) { return names[static_cast<int>(value)]; };
-  return {{"name", option.name},
-          {"port_name", option.port_name},
-          {"value_name", option.value_name},
-          {"default", option.default_text},
-          {"unit", option.unit},
-          {"group", option.group},
-          {"help", option.help},
-          {"kind", name_in(kKinds, option.kind)},
-          {"required", option.required},
-          {"instead", option.instead},
-          {"positional", option.positional},
-          {"repeatable", option.repeatable},
-          {"minimum", option.minimum},
-          {"maximum", option.maximum},
-          {"choices", option.choices},
-          {"range", range_text(option)},
-          {"canvas", name_in(kRoles, option.canvas)},
-          {"effect", option.effect ? name_in(kEffects, *option.effect) : ""}};
+  Json row;
+  const auto field = [&](const char* name, const auto& value) { row[name] = value; };
+  KILN_EACH(name, port_name, value_name)
+  field("default", record.default_text);
+  KILN_EACH(unit, group, help)
+  field("kind", name_in(kKinds, record.kind));
+  KILN_EACH(required, instead, positional, repeatable, minimum, maximum, choices)
+  field("range", range_text(record));
+  field("canvas", name_in(kRoles, record.canvas));
+  field("effect", record.effect ? name_in(kEffects, *record.effect) : "");
+  return row;
 }
 
 std::string table_of_options() {

@@ -301,13 +301,6 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
   return files;
 }
 
-std::string events_of(const EvaluationRecord& record, const EvaluatedModel& model) {
-  return first_event(record.time) + options_event(record.options, record.time) +
-         scalars_event(evaluation_metrics(model), record.time, 0) +
-         pictures_event(model.details, model.data.classes, record.time, 0) +
-         end_event(/*succeeded=*/true, record.time);
-}
-
 // Writes the reports under temporary names. The last one makes the others valid.
 void add_reports(const EvaluationRecord& record, const fs::path& folder,
                  std::vector<DurableFile>& files) {
@@ -317,10 +310,15 @@ void add_reports(const EvaluationRecord& record, const fs::path& folder,
     files.push_back(complete_file(path, bytes));
   };
   const std::size_t num_models = record.models.size();
-  for (std::size_t i = 0; i < num_models; ++i)
+  for (std::size_t i = 0; i < num_models; ++i) {
+    const EvaluatedModel& model = record.models[i];
     add(std::string(kTensorboardFolder) + (num_models == 1 ? "" : formatted("/model-%zu", i + 1)) +
             "/" + event_file_name(record.time),
-        events_of(record, record.models[i]));
+        first_event(record.time) + options_event(record.options, record.time) +
+            scalars_event(evaluation_metrics(model), record.time, 0) +
+            pictures_event(model.details, model.data.classes, record.time, 0) +
+            end_event(/*succeeded=*/true, record.time));
+  }
   add("evaluation.csv", evaluation_csv(record));
   add("classes.csv", classes_csv(record));
   if (num_models > 1) {

@@ -137,28 +137,19 @@ std::string switch_text(bool is_on) {
   return is_on ? "True" : "False";
 }
 
-// What the same names of images stand for depends on it.
-std::string where_images_are(const RecordOptions& records) {
-  std::vector<std::string> texts;
-  for (const auto& [beginning, folder] : records.list_roots)
-    texts.push_back(as_utf8(without_secrets(beginning)) + "=" + full_path(folder));
-  return joined(texts, ",");
-}
-
-std::string columns_text(const RecordOptions& records) {
-  std::vector<std::string> texts;
-  for (const auto& [field, column] : records.columns)
-    texts.push_back(as_utf8(field + "=" + column));
-  return joined(texts, ",");
-}
-
 ScoreSettings score_settings(const ScoreConfig& config, const PredictionJob& job,
                              const ScoreColumns& columns) {
+  const RecordOptions& records = config.prediction.records;
+  std::vector<std::string> roots, fields;
+  for (const auto& [beginning, folder] : records.list_roots)
+    roots.push_back(as_utf8(without_secrets(beginning)) + "=" + full_path(folder));
+  for (const auto& [field, column] : records.columns)
+    fields.push_back(as_utf8(field + "=" + column));
   return {.rows = {{"the model", as_utf8(job.models.front().print)},
                    {"--data-path", full_path(config.data_path)},
-                   {"--list-root", where_images_are(config.prediction.records)},
-                   {"--columns", columns_text(config.prediction.records)},
-                   {"--record-keys", as_utf8("image=" + config.prediction.records.keys.image)},
+                   {"--list-root", joined(roots, ",")},
+                   {"--columns", joined(fields, ",")},
+                   {"--record-keys", as_utf8("image=" + records.keys.image)},
                    {"--top-k", std::to_string(columns.top_k)},
                    {"--all-classes", switch_text(columns.all_classes)},
                    {"--raw", switch_text(config.raw)},

@@ -47,16 +47,10 @@ std::string line_of(const Access& access) {
 }  // namespace
 
 AccessLog::AccessLog(const std::string& file, Log& log, ServerMetrics& metrics)
-    : log_(log), metrics_(metrics), file_(opened(file)), writer_([this] { write_lines(); }) {}
-
-AccessLog::~AccessLog() {
-  {
-    const std::scoped_lock lock(mutex_);
-    is_ending_ = true;
-  }
-  changed_.notify_all();
-  writer_.join();
-}
+    : log_(log),
+      metrics_(metrics),
+      file_(opened(file)),
+      writer_([this](const std::stop_token& stop) { write_lines(stop); }) {}
 
 void AccessLog::add(const Access& access) {
   std::string line = line_of(access);
@@ -66,17 +60,16 @@ void AccessLog::add(const Access& access) {
   changed_.notify_all();
 }
 
-void AccessLog::write_lines() {
+void AccessLog::write_lines(const std::stop_token& stop) {
   bool was_told = false;
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_ending_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
+    if (!changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) return;
     lock.unlock();
     pollfd out{file_.number(), POLLOUT, 0};
     const bool is_ready = ::poll(&out, 1, kWaitMs) > 0;
     lock.lock();
-    if (!is_ready && is_ending_) return;
+    if (!is_ready && stop.stop_requested()) return;
     if (!is_ready) continue;
     const std::string line = std::exchange(waiting_.front(), {});
     waiting_.pop_front();

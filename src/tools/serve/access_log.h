@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -29,24 +30,23 @@ struct Access {
 class AccessLog {
  public:
   // Appends to `file`; "-": standard output. Throws Error kUserError. The references must outlive
-  // it; `metrics` counts the lines that are dropped.
+  // it; `metrics` counts the lines that are dropped. Its end writes what waits, but waits for no
+  // reader.
   AccessLog(const std::string& file, Log& log, ServerMetrics& metrics);
-  ~AccessLog();  // writes what waits, but waits for no reader
 
   // Without waiting: if too many lines wait, this one is dropped.
   void add(const Access& access);
 
  private:
-  void write_lines();
+  void write_lines(const std::stop_token& stop);
 
   Log& log_;
   ServerMetrics& metrics_;
   const Descriptor file_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::deque<std::string> waiting_;
-  bool is_ending_ = false;
-  std::thread writer_;  // last: it uses the others
+  std::jthread writer_;  // last: it uses the others
 };
 
 }  // namespace kiln

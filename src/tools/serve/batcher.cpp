@@ -25,10 +25,7 @@ class Batcher::Jobs final : public LoaderThreads::BatchSource {
   void add(Job job, Order order) {
     {
       const std::scoped_lock lock(pool_.mutex());
-      if (order == Order::kFirst)
-        waiting_.push_front(std::move(job));
-      else
-        waiting_.push_back(std::move(job));
+      waiting_.insert(order == Order::kFirst ? waiting_.begin() : waiting_.end(), std::move(job));
     }
     pool_.wake_decoders();
   }
