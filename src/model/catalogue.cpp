@@ -123,7 +123,7 @@ const PublishedWeights& torchvisions_weights(const KnownNetwork& network, std::s
 }
 
 bool NetworkFamily::allows(std::string_view option) const {
-  return std::find(options.begin(), options.end(), option) != options.end();
+  return std::ranges::count(options, option) > 0;
 }
 
 int NetworkFamily::final_map_side(int image_side) const {
@@ -131,7 +131,7 @@ int NetworkFamily::final_map_side(int image_side) const {
 }
 
 const NetworkFamily& KnownNetwork::family() const {
-  return *find_family(family_name);
+  return *find_row(network_families(), family_name);
 }
 
 int KnownNetwork::final_map_side(int image_side) const {
@@ -164,12 +164,6 @@ const KnownNetwork* find_network(std::string_view name) {
   for (const KnownNetwork& network : known_networks())
     if (network.name == name || (!name.empty() && std::ranges::count(network.also, name) > 0))
       return &network;
-  return nullptr;
-}
-
-const NetworkFamily* find_family(std::string_view name) {
-  for (const NetworkFamily& family : network_families())
-    if (family.name == name) return &family;
   return nullptr;
 }
 

@@ -73,9 +73,8 @@ const std::vector<NetworkFamily>& network_families();
 const std::vector<KnownNetwork>& known_networks();
 std::vector<std::string> network_names();
 
-// Null for an unknown name.
+// Null for an unknown name. A family by its name: find_row().
 const KnownNetwork* find_network(std::string_view name);
-const NetworkFamily* find_family(std::string_view name);
 
 // Throws Error kInvalidModelDirectory, listing the known names, for an unknown name.
 const KnownNetwork& known_network(std::string_view name);

@@ -33,9 +33,7 @@ constexpr std::int64_t kSide = 64;             // of the image that tries it
 
 std::shared_ptr<Network> make_network(const ModelOptions& options) {
   const std::string_view family = known_network(options.model_name).family_name;
-  const auto* const row =
-      std::find_if(kFamilyMakers.begin(), kFamilyMakers.end(),
-                   [&](const FamilyMaker& maker) { return maker.family == family; });
+  const auto* const row = std::ranges::find(kFamilyMakers, family, &FamilyMaker::family);
   return row->make(options, options.with_output_layer ? kPretrainedClasses : options.num_classes);
 }
 

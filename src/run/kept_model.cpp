@@ -91,18 +91,16 @@ std::vector<Prediction> mistakes_of(const Job& job, const ValidationDetails& det
 // on rank 0 once the model directory, from which the model is read, is written. Only warns about
 // images that are in another host's shard, and about failures, since the model is complete without
 // the pictures.
-void explain_mistakes(Run& run) {
-  try {
-    Predictor model(run.config.output.trained_model_path, torch_device(run.machine.device),
-                    run.plan.precision.precision);
-    const std::vector<Prediction> answers = mistakes_of(run, run.log.details());
-    run.explanations->add(model, run.plan.pixels.valid, run.sources.valid, answers, run.console);
-    run.explanations->commit(run.console);
-  } catch (const std::exception& failure) {
-    run.console.warning(
-        std::string("The model is saved, but the heat maps of its mistakes failed: ") +
-        failure.what());
-  }
+void explain_mistakes(Run& run) try {
+  Predictor model(run.config.output.trained_model_path, torch_device(run.machine.device),
+                  run.plan.precision.precision);
+  const std::vector<Prediction> answers = mistakes_of(run, run.log.details());
+  run.explanations->add(model, run.plan.pixels.valid, run.sources.valid, answers, run.console);
+  run.explanations->commit(run.console);
+} catch (const std::exception& failure) {
+  run.console.warning(
+      std::string("The model is saved, but the heat maps of its mistakes failed: ") +
+      failure.what());
 }
 
 }  // namespace

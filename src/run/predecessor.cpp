@@ -70,11 +70,9 @@ std::string description_of(const fs::path& folder) {
 }
 
 // Finishes what a killed run had begun to put in place.
-void finish_interrupted(const fs::path& folder) {
-  try {
-    read_model_spec(folder);
-  } catch (const std::exception&) {  // no model, or reading it will say why
-  }
+void finish_interrupted(const fs::path& folder) try {
+  read_model_spec(folder);
+} catch (const std::exception&) {  // no model, or reading it will say why
 }
 
 }  // namespace
@@ -134,23 +132,17 @@ std::string Predecessor::decide(const TrainConfig& config) {
   return "It will be kept in " + place + ".";
 }
 
-void Predecessor::keep_logs(double started, Log& log) const {
-  try {
-    keep_earlier_run(logs_, started, logs_before_);
-  } catch (const std::exception& failure) {
-    log.warning("The logs of the earlier run could not all be kept: " +
-                std::string(failure.what()));
-  }
+void Predecessor::keep_logs(double started, Log& log) const try {
+  keep_earlier_run(logs_, started, logs_before_);
+} catch (const std::exception& failure) {
+  log.warning("The logs of the earlier run could not all be kept: " + std::string(failure.what()));
 }
 
-void Predecessor::keep_model(Log& log) const {
+void Predecessor::keep_model(Log& log) const try {
   if (model_before_.empty()) return;
-  try {
-    keep_directory(model_, model_before_);
-  } catch (const std::exception& failure) {
-    log.warning("The model that this run replaces could not be kept: " +
-                std::string(failure.what()));
-  }
+  keep_directory(model_, model_before_);
+} catch (const std::exception& failure) {
+  log.warning("The model that this run replaces could not be kept: " + std::string(failure.what()));
 }
 
 std::string Predecessor::beside(const std::string& training_json) const {

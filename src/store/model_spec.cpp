@@ -125,7 +125,7 @@ void read_parameter(const SpecReader& reader, const std::string& key, const YAML
 
 void read_model(const SpecReader& reader, const YAML::Node& extras, ModelSpec& spec) {
   const std::string class_name = reader.text_at(extras, "class");
-  const NetworkFamily* family = find_family(class_name);
+  const NetworkFamily* family = find_row(network_families(), class_name);
   if (family == nullptr)
     reader.fail("its class " + quoted_beginning(class_name, 100) + " is unknown");
   const YAML::Node parameters = reader.map_at(extras, "init_params");

@@ -84,35 +84,33 @@ std::string features_file(const Likeness& likeness, const StateDict& weights) {
 }
 
 Likeness read_features(std::string_view bytes, std::uint64_t weights, std::int64_t num_features,
-                       const std::string& where) {
-  try {
-    const StateDict stored = read_safetensors(bytes);
-    require_finite(stored);
-    const auto find = [&](const char* name, std::size_t dimensions) {
-      const auto found = std::ranges::find(stored, name, &StoredTensor::name);
-      if (found == stored.end() || found->shape.size() != dimensions)
-        throw FormatFault(std::string("it has no tensor '") + name + "' of its shape");
-      return view_of(*found).clone();
-    };
-    const auto has_axes = std::ranges::count(stored, kAxesTensor, &StoredTensor::name) > 0;
-    if (find(kWeightsTensor, 1).to(at::kLong)[0].item<std::int64_t>() !=
-        static_cast<std::int64_t>(weights))
-      throw FormatFault("it is of another model");
-    Likeness likeness{has_axes ? find(kAxesTensor, 2).to(at::kFloat) : at::Tensor(),
-                      find(kReferences, 2).to(at::kFloat), find(kHeldOut, 2).to(at::kFloat),
-                      find(kSeparation, 1)[0].item<double>()};
-    const at::Tensor& held_out = likeness.held_out;
-    if (!are_of_width(likeness.references, likeness.axes, num_features) ||
-        likeness.references.size(0) < kNearest || held_out.size(0) != 3 ||
-        held_out.size(1) < kFewestHeldOut || !(held_out.diff() >= 0).all().item<bool>())
-      throw FormatFault("its tensors do not fit each other or the model");
-    return likeness;
-  } catch (const FormatFault& fault) {
-    throw Error(ErrorCode::kInvalidModelDirectory,
-                "'" + where + "' is not usable: " + fault.what() +
-                    ". Delete this file and make it anew with `kiln embed --into`, or copy the "
-                    "complete model directory again.");
-  }
+                       const std::string& where) try {
+  const StateDict stored = read_safetensors(bytes);
+  require_finite(stored);
+  const auto find = [&](const char* name, std::size_t dimensions) {
+    const auto found = std::ranges::find(stored, name, &StoredTensor::name);
+    if (found == stored.end() || found->shape.size() != dimensions)
+      throw FormatFault(std::string("it has no tensor '") + name + "' of its shape");
+    return view_of(*found).clone();
+  };
+  const auto has_axes = std::ranges::count(stored, kAxesTensor, &StoredTensor::name) > 0;
+  if (find(kWeightsTensor, 1).to(at::kLong)[0].item<std::int64_t>() !=
+      static_cast<std::int64_t>(weights))
+    throw FormatFault("it is of another model");
+  Likeness likeness{has_axes ? find(kAxesTensor, 2).to(at::kFloat) : at::Tensor(),
+                    find(kReferences, 2).to(at::kFloat), find(kHeldOut, 2).to(at::kFloat),
+                    find(kSeparation, 1)[0].item<double>()};
+  const at::Tensor& held_out = likeness.held_out;
+  if (!are_of_width(likeness.references, likeness.axes, num_features) ||
+      likeness.references.size(0) < kNearest || held_out.size(0) != 3 ||
+      held_out.size(1) < kFewestHeldOut || !(held_out.diff() >= 0).all().item<bool>())
+    throw FormatFault("its tensors do not fit each other or the model");
+  return likeness;
+} catch (const FormatFault& fault) {
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "'" + where + "' is not usable: " + fault.what() +
+                  ". Delete this file and make it anew with `kiln embed --into`, or copy the "
+                  "complete model directory again.");
 }
 
 }  // namespace kiln

@@ -47,35 +47,33 @@ std::string training_features_file(const Neighbors& neighbors, const std::string
 }
 
 TrainingFeatures::TrainingFeatures(const std::filesystem::path& path, std::uint64_t weights,
-                                   std::int64_t num_features) {
-  try {
-    const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path));
-    if (size == 0) throw FormatFault("it is empty");
-    file_ = at::from_file(path.string(), /*shared=*/false, size, at::kByte);
-    const std::vector<TensorView> stored = views_of_safetensors(text_of(file_));
-    const at::Tensor rows = tensor_in(stored, kRows, DType::kFloat16, 2),
-                     axes = tensor_in(stored, kAxesTensor, DType::kFloat16, 2),
-                     names = tensor_in(stored, kNames, DType::kUInt8, 1),
-                     hash = tensor_in(stored, kWeightsTensor, DType::kInt64, 1);
-    if (!rows.defined() || !names.defined() || !hash.defined() || hash.size(0) != 1)
-      throw FormatFault("it lacks a tensor");
-    if (hash.item<std::int64_t>() != static_cast<std::int64_t>(weights))
-      throw FormatFault("it is of another model");
-    neighbors_.rows = rows;
-    if (axes.defined()) neighbors_.axes = axes.to(at::kFloat);
-    for (std::string_view rest = text_of(names); !rest.empty();) {
-      const std::size_t end = std::min(rest.find('\0'), rest.size() - 1);
-      names_.push_back(rest.substr(0, end));
-      rest.remove_prefix(end + 1);
-    }
-    if (!are_of_width(rows, axes, num_features) || rows.size(0) == 0 ||
-        std::ssize(names_) != rows.size(0))
-      throw FormatFault("its tensors do not fit each other or the model");
-  } catch (const std::exception& fault) {  // of the file system, of LibTorch
-    throw Error(ErrorCode::kInvalidModelDirectory,
-                "'" + path.string() + "' is not usable: " + fault.what() +
-                    ". Copy the complete model directory again, or delete this file.");
+                                   std::int64_t num_features) try {
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path));
+  if (size == 0) throw FormatFault("it is empty");
+  file_ = at::from_file(path.string(), /*shared=*/false, size, at::kByte);
+  const std::vector<TensorView> stored = views_of_safetensors(text_of(file_));
+  const at::Tensor rows = tensor_in(stored, kRows, DType::kFloat16, 2),
+                   axes = tensor_in(stored, kAxesTensor, DType::kFloat16, 2),
+                   names = tensor_in(stored, kNames, DType::kUInt8, 1),
+                   hash = tensor_in(stored, kWeightsTensor, DType::kInt64, 1);
+  if (!rows.defined() || !names.defined() || !hash.defined() || hash.size(0) != 1)
+    throw FormatFault("it lacks a tensor");
+  if (hash.item<std::int64_t>() != static_cast<std::int64_t>(weights))
+    throw FormatFault("it is of another model");
+  neighbors_.rows = rows;
+  if (axes.defined()) neighbors_.axes = axes.to(at::kFloat);
+  for (std::string_view rest = text_of(names); !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\0'), rest.size() - 1);
+    names_.push_back(rest.substr(0, end));
+    rest.remove_prefix(end + 1);
   }
+  if (!are_of_width(rows, axes, num_features) || rows.size(0) == 0 ||
+      std::ssize(names_) != rows.size(0))
+    throw FormatFault("its tensors do not fit each other or the model");
+} catch (const std::exception& fault) {  // of the file system, of LibTorch
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "'" + path.string() + "' is not usable: " + fault.what() +
+                  ". Copy the complete model directory again, or delete this file.");
 }
 
 std::vector<std::vector<std::string>> TrainingFeatures::nearest(const at::Tensor& features,

@@ -119,11 +119,8 @@ void require_place_for(const fs::path& path) {
 }
 
 void sync_file(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) fail_to_write(path, errno);
-  const int error = ::fsync(file) == 0 ? 0 : errno;
-  ::close(file);
-  if (error != 0) fail_to_write(path, error);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0 || ::fsync(file.number()) != 0) fail_to_write(path, errno);
 }
 
 void remove_file(const fs::path& path) {

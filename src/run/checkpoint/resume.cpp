@@ -213,11 +213,6 @@ void restore_hashes(Run& run) {
 
 }  // namespace
 
-void FoundCheckpoint::start_over(const std::string& why) {
-  *this = {};
-  misfit = why;
-}
-
 void FoundCheckpoint::set_aside(const CheckpointConfig& config, World& world, Log& log) {
   if (misfit.empty()) return;
   world.agree([&] {
@@ -300,7 +295,7 @@ FoundCheckpoint find_checkpoint(const TrainConfig& config, World& world, Log& lo
         config.settings.text(options::kEpochs) == value_of(point.run.options, options::kEpochs);
     found.resume = std::move(point);
   });
-  if (!misfit.empty()) found.start_over(misfit);
+  if (!misfit.empty()) found = {{}, {}, misfit};
   if (!found.resume) return found;
   const ResumePoint& point = *found.resume;
   found.resume->is_complete =

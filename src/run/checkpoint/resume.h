@@ -30,7 +30,6 @@ struct FoundCheckpoint {
   // Why the run starts over beside checkpoints that nobody asked for; the same on all ranks.
   std::string misfit;
 
-  void start_over(const std::string& why);
   // Moves those checkpoints out of the way; call once all inputs are read, which may be among them.
   // A collective.
   void set_aside(const CheckpointConfig& config, World& world, Log& log);

@@ -121,21 +121,19 @@ std::string format_saved_run(const SavedRun& run, const std::vector<std::string>
   return json_text(json) + "\n";
 }
 
-SavedRun parse_saved_run(std::string_view text) {
-  try {
-    const Json json = parse_ordered_json(text);
-    SavedRun run;
-    from_json(json, run);
-    from_json(json.at("ranks"), run.ranks);
-    if (run.ranks.empty() || run.ranks.size() != static_cast<std::size_t>(run.machine.num_ranks))
-      throw std::invalid_argument("it has the state of a different number of ranks");
-    if (run.image_size && !is_plausible(run.image_size->size))
-      throw std::invalid_argument("no image can have its image size");
-    return run;
-  } catch (const std::exception& fault) {
-    throw Error(ErrorCode::kInvalidDataset,
-                std::string("its state.json is not valid: ") + fault.what());
-  }
+SavedRun parse_saved_run(std::string_view text) try {
+  const Json json = parse_ordered_json(text);
+  SavedRun run;
+  from_json(json, run);
+  from_json(json.at("ranks"), run.ranks);
+  if (run.ranks.empty() || run.ranks.size() != static_cast<std::size_t>(run.machine.num_ranks))
+    throw std::invalid_argument("it has the state of a different number of ranks");
+  if (run.image_size && !is_plausible(run.image_size->size))
+    throw std::invalid_argument("no image can have its image size");
+  return run;
+} catch (const std::exception& fault) {
+  throw Error(ErrorCode::kInvalidDataset,
+              std::string("its state.json is not valid: ") + fault.what());
 }
 
 }  // namespace kiln

@@ -48,13 +48,11 @@ TransformSpec plan_of(const TransformChain& form, bool trains, std::optional<Ima
 
 // Whether the transformation of the images depends on their sizes: without operations, that is for
 // the options to say; with them, it does unless both forms turn images of any size into one.
-bool needs_sizes(const DataConfig& config, const Sources& sources) {
+bool needs_sizes(const DataConfig& config, const Sources& sources) try {
   if (!sources.transform) return config.image_size.height == 0;
-  try {
-    return !sources.transform->output_size() || !sources.transform->for_inference().output_size();
-  } catch (const ImageFault&) {  // reported by plan_of()
-    return false;
-  }
+  return !sources.transform->output_size() || !sources.transform->for_inference().output_size();
+} catch (const ImageFault&) {  // reported by plan_of()
+  return false;
 }
 
 // --eval-crop larger rounds up to a multiple of this. Whole patches, for a network that has some.

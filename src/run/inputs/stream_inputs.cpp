@@ -94,14 +94,12 @@ OpenFile open_file_of_host(const std::string& path, std::uint64_t size, const st
 }
 
 // Runs `action` of a Spool.
-void in_spool(const std::string& name, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const SpoolFault& fault) {
-    throw Error(ErrorCode::kUserError,
-                name + ": the folder for temporary files cannot hold the stream: " + fault.what() +
-                    ". Set TMPDIR to a folder on a local disk with enough space for all of it.");
-  }
+void in_spool(const std::string& name, const std::function<void()>& action) try {
+  action();
+} catch (const SpoolFault& fault) {
+  throw Error(ErrorCode::kUserError,
+              name + ": the folder for temporary files cannot hold the stream: " + fault.what() +
+                  ". Set TMPDIR to a folder on a local disk with enough space for all of it.");
 }
 
 }  // namespace
@@ -199,7 +197,7 @@ OpenFile spool_valid_stream(World& world, const TrainConfig& config, Log& log) {
   const std::vector<std::string>& hosts = world.hosts();
   const auto rank = static_cast<std::size_t>(world.rank());
   const auto writer =
-      static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), hosts[rank]) - hosts.begin());
+      static_cast<std::size_t>(std::ranges::find(hosts, hosts[rank]) - hosts.begin());
   std::optional<StreamPieces> pieces;
   std::optional<Spool> spool;
   world.agree([&] {

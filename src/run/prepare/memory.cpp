@@ -97,22 +97,18 @@ std::string MemoryWatch::after_step() {
   return memory_warning(use_);
 }
 
-std::exception_ptr MemoryWatch::advised(const std::exception_ptr& failure) const {
-  const std::exception_ptr known = explained(failure);
-  try {
-    std::rethrow_exception(known);
-  } catch (const Error& error) {
-    // If the first step ran out of memory, its full need is unknown: half the batch.
-    const int half = use_.batch_size / 2, fits = has_stepped_ ? batch_that_fits(use_) : 0;
-    const int batch = fits > 0 ? std::min(fits, half) : half;
-    if (error.code() != ErrorCode::kModuleOutOfMemory || batch == 0) return failure;
-    return std::make_exception_ptr(Error(error.code(), error.message() +
-                                                           " This run has --batch-size " +
-                                                           std::to_string(use_.batch_size) +
-                                                           ": try " + std::to_string(batch) + "."));
-  } catch (...) {
-    return failure;
-  }
+std::exception_ptr MemoryWatch::advised(const std::exception_ptr& failure) const try {
+  std::rethrow_exception(explained(failure));
+} catch (const Error& error) {
+  // If the first step ran out of memory, its full need is unknown: half the batch.
+  const int half = use_.batch_size / 2, fits = has_stepped_ ? batch_that_fits(use_) : 0;
+  const int batch = fits > 0 ? std::min(fits, half) : half;
+  if (error.code() != ErrorCode::kModuleOutOfMemory || batch == 0) return failure;
+  return std::make_exception_ptr(Error(
+      error.code(), error.message() + " This run has --batch-size " +
+                        std::to_string(use_.batch_size) + ": try " + std::to_string(batch) + "."));
+} catch (...) {
+  return failure;
 }
 
 double least_step_bytes(const Kept& kept, const StepSize& step) {

@@ -445,7 +445,7 @@ std::unique_ptr<Run> prepare(const TrainConfig& given, World& world, Log& log) {
   if (const std::string misfit = found.resume ? check_resumed(found.resume->run, *run) : "";
       !misfit.empty()) {
     run.reset();  // its locks
-    found.start_over(misfit);
+    found = {{}, {}, misfit};
     run = open();
   }
   use_precision(run->plan.precision.precision);

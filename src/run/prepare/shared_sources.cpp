@@ -37,17 +37,15 @@ std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
   return places;
 }
 
-std::uint64_t hash_of_ends(const OpenFile& file) {
+std::uint64_t hash_of_ends(const OpenFile& file) try {
   std::string bytes(2 * kArchiveBytes, '\0');
-  try {
-    const std::uint64_t size = file.size();
-    const std::size_t first = file.read_at(0, bytes.data(), kArchiveBytes);
-    const std::uint64_t rest = size > kArchiveBytes ? size - kArchiveBytes : 0;
-    const std::size_t last = file.read_at(rest, bytes.data() + first, kArchiveBytes);
-    return content_hash(std::string_view(bytes).substr(0, first + last));
-  } catch (const std::system_error&) {
-    return kUnreadable;
-  }
+  const std::uint64_t size = file.size();
+  const std::size_t first = file.read_at(0, bytes.data(), kArchiveBytes);
+  const std::uint64_t rest = size > kArchiveBytes ? size - kArchiveBytes : 0;
+  const std::size_t last = file.read_at(rest, bytes.data() + first, kArchiveBytes);
+  return content_hash(std::string_view(bytes).substr(0, first + last));
+} catch (const std::system_error&) {
+  return kUnreadable;
 }
 
 std::uint64_t hash_of_beginning(const Dataset& set, std::size_t image) {

@@ -96,10 +96,9 @@ void report_state(const StateDict& state, Report& report) {
   report["tensors"] = state.size();
   report["elements"] = all;
   report["parameters"] = all - buffers;
-  Report types = Report::array();
+  Report& types = report["types"] = Report::array();
   for (const auto& [name, sum] : by_type)
     types.push_back({{"type", name}, {"tensors", sum.first}, {"elements", sum.second}});
-  report["types"] = std::move(types);
 }
 
 void inspect_model_directory(const fs::path& path, Report& report) {
@@ -133,10 +132,9 @@ void inspect_model_directory(const fs::path& path, Report& report) {
   }
   report_state(directory.state, report);
   if (directory.labels.empty()) return;
-  Report labels = Report::array();
+  Report& labels = report["label_map"] = Report::array();
   for (std::size_t i = 0; i < directory.labels.size(); ++i)
     labels.push_back({{"id", i}, {"label", directory.labels[i]}});
-  report["label_map"] = std::move(labels);
 }
 
 int inspect_checkpoint(const fs::path& path, Report& report) {
@@ -179,22 +177,20 @@ bool is_model_directory(const fs::path& path) {
          read_file(meta, kMaxDeclaredBytes).find("ModelDirectory") != std::string::npos;
 }
 
-int inspect_image_file(const fs::path& path, std::string_view bytes, Report& report) {
+int inspect_image_file(const fs::path& path, std::string_view bytes, Report& report) try {
   report["kind"] = std::string(image_kind(bytes)) + " image";
   report["path"] = path.string();
-  try {
-    const DecodedImage decoded = decode_image(bytes, Exif::kApply);
-    report["width"] = decoded.image.size.width;
-    report["height"] = decoded.image.size.height;
-    report["orientation"] = read_orientation(bytes).value_or(1);
-    report["state"] = decoded.damage.empty() ? "good" : "damaged";
-    if (!decoded.damage.empty()) report["fault"] = decoded.damage;
-    return 0;
-  } catch (const ImageFault& fault) {
-    report["state"] = "bad";
-    report["fault"] = fault.what();
-    return 1;
-  }
+  const DecodedImage decoded = decode_image(bytes, Exif::kApply);
+  report["width"] = decoded.image.size.width;
+  report["height"] = decoded.image.size.height;
+  report["orientation"] = read_orientation(bytes).value_or(1);
+  report["state"] = decoded.damage.empty() ? "good" : "damaged";
+  if (!decoded.damage.empty()) report["fault"] = decoded.damage;
+  return 0;
+} catch (const ImageFault& fault) {
+  report["state"] = "bad";
+  report["fault"] = fault.what();
+  return 1;
 }
 
 [[noreturn]] void fail_to_open(const fs::path& path, std::error_code failure) {

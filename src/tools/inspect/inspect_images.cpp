@@ -32,16 +32,14 @@ using Report = InspectReport;
 constexpr std::size_t kMaxSizesTold = 10;
 
 // Without a fault: the image is good.
-BadImage check_image(Dataset& set, std::uint32_t i) {
-  try {
-    std::string bytes;
-    read_image_bytes(set, i, bytes);
-    set.samples.set_content(i, bytes);
-    const DecodedImage decoded = decode_image(bytes, set.exif);
-    return {.sample = i, .fault = decoded.damage, .damaged = !decoded.damage.empty()};
-  } catch (const ImageFault& fault) {
-    return {.sample = i, .fault = fault.what()};
-  }
+BadImage check_image(Dataset& set, std::uint32_t i) try {
+  std::string bytes;
+  read_image_bytes(set, i, bytes);
+  set.samples.set_content(i, bytes);
+  const DecodedImage decoded = decode_image(bytes, set.exif);
+  return {.sample = i, .fault = decoded.damage, .damaged = !decoded.damage.empty()};
+} catch (const ImageFault& fault) {
+  return {.sample = i, .fault = fault.what()};
 }
 
 // Adds the bad and damaged images to `report`. Returns the number of bad ones.
@@ -74,10 +72,9 @@ void report_classes(const Dataset& set, Report& report) {
   }
   report["num_classes"] = set.classes.size();
   report["unlabeled_images"] = unlabeled;
-  Report classes = Report::array();
+  Report& classes = report["classes"] = Report::array();
   for (std::size_t i = 0; i < counts.size(); ++i)
     classes.push_back({{"id", i}, {"name", set.classes[i]}, {"images", counts[i]}});
-  report["classes"] = std::move(classes);
 }
 
 void report_sizes(Dataset& set, Report& report) {
@@ -92,12 +89,11 @@ void report_sizes(Dataset& set, Report& report) {
   report["exif"] = exif_name(set.exif);
   report["turned_images"] = turned_images(set, SIZE_MAX).turned;
   report["unreadable_headers"] = unreadable;
-  Report sizes = Report::array();
+  Report& sizes = report["most_common_sizes"] = Report::array();
   for (std::size_t i = 0; i < std::min(kMaxSizesTold, sorted.size()); ++i) {
     const auto& [size, images] = sorted[i];
     sizes.push_back({{"width", size.first}, {"height", size.second}, {"images", images}});
   }
-  report["most_common_sizes"] = std::move(sizes);
 }
 
 // "record files (TFRecord)".

@@ -175,15 +175,13 @@ AskedImages images_of_json(std::string_view text) {
 
 }  // namespace
 
-EncodedImage image_of_base64(std::string_view text) {
+EncodedImage image_of_base64(std::string_view text) try {
   if (text.starts_with("data:")) text.remove_prefix(std::min(text.find(',') + 1, text.size()));
-  try {
-    auto bytes = std::make_shared<const std::string>(from_base64(text));
-    const std::string_view all = *bytes;
-    return {std::move(bytes), all};
-  } catch (const std::invalid_argument&) {
-    throw BadRequest("An image is not valid base64 (RFC 4648, without line breaks).");
-  }
+  auto bytes = std::make_shared<const std::string>(from_base64(text));
+  const std::string_view all = *bytes;
+  return {std::move(bytes), all};
+} catch (const std::invalid_argument&) {
+  throw BadRequest("An image is not valid base64 (RFC 4648, without line breaks).");
 }
 
 AskedImages read_images(HttpRequest request) {

@@ -255,17 +255,15 @@ class Service final : public HttpHandler {
 
   // Answers with what `work` throws.
   template <typename Work>
-  void guarded(Call& call, const Work& work) {
-    try {
-      work();
-    } catch (const BadRequest& fault) {
-      respond(call, error_response(fault.status, fault.what()));
-    } catch (const JsonFault& fault) {
-      respond(call, error_response(400, std::string("The body ") + fault.what() + "."));
-    } catch (const std::exception&) {
-      job_.log.warning("a request was not answered: " + caught_fault());
-      respond(call, no_answer());
-    }
+  void guarded(Call& call, const Work& work) try {
+    work();
+  } catch (const BadRequest& fault) {
+    respond(call, error_response(fault.status, fault.what()));
+  } catch (const JsonFault& fault) {
+    respond(call, error_response(400, std::string("The body ") + fault.what() + "."));
+  } catch (const std::exception&) {
+    job_.log.warning("a request was not answered: " + caught_fault());
+    respond(call, no_answer());
   }
 
   const ServeConfig& config_;
@@ -339,19 +337,17 @@ void require_as_whole(const Predictor& model, const Predictor& earlier) {
 }
 
 void reload(const ServeConfig& config, const ServingPlace& place, const PredictionJob& job,
-            Service& service) {
-  try {
-    const FoundModel found = find_served_model(config.trained_model_path, place);
-    const std::shared_ptr<ServedModel> model = open_served_model(config, found.path, job);
-    require_as_whole(model->predictor(), service.model()->predictor());
-    job.log.info("reloaded:  the model " + quoted_path(found.path));
-    job.log_model(model->predictor());
-    service.use(model);
-    service.counters().count("kiln_model_reloads_total", "result=\"done\"");
-  } catch (const std::exception&) {
-    service.counters().count("kiln_model_reloads_total", "result=\"failed\"");
-    job.log.warning("The model is not reloaded, the earlier one answers on: " + caught_fault());
-  }
+            Service& service) try {
+  const FoundModel found = find_served_model(config.trained_model_path, place);
+  const std::shared_ptr<ServedModel> model = open_served_model(config, found.path, job);
+  require_as_whole(model->predictor(), service.model()->predictor());
+  job.log.info("reloaded:  the model " + quoted_path(found.path));
+  job.log_model(model->predictor());
+  service.use(model);
+  service.counters().count("kiln_model_reloads_total", "result=\"done\"");
+} catch (const std::exception&) {
+  service.counters().count("kiln_model_reloads_total", "result=\"failed\"");
+  job.log.warning("The model is not reloaded, the earlier one answers on: " + caught_fault());
 }
 
 // Answers what is running, after the stop signal `first`. 128 + n after another one n, else 0.

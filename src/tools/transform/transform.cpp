@@ -22,20 +22,18 @@ namespace {
 // look the same to everyone who reads it for inference, so it uses a fixed key there.
 std::string changed_image(const Dataset& set, const TransformChain& chain,
                           const TransformApplyConfig& config, std::size_t i,
-                          std::vector<char>& damaged) {
-  try {
-    std::string bytes;
-    read_image_bytes(set, i, bytes);
-    DecodedImage decoded = decode_image(bytes, set.exif);
-    damaged[i] = decoded.damage.empty() ? 0 : 1;
-    WorkImage memory;
-    const DrawKey key = {.seed = static_cast<std::uint64_t>(config.random_seed), .image = i};
-    chain.apply(decoded.image, config.for_inference ? kInferenceKey : key, memory);
-    return encode_png(decoded.image);
-  } catch (const ImageFault& fault) {
-    set.fail("'" + std::string(set.samples.file_name(i)) + "' cannot be transformed: " +
-             fault.what() + ". Fix the file or remove it, or change the transformation.");
-  }
+                          std::vector<char>& damaged) try {
+  std::string bytes;
+  read_image_bytes(set, i, bytes);
+  DecodedImage decoded = decode_image(bytes, set.exif);
+  damaged[i] = decoded.damage.empty() ? 0 : 1;
+  WorkImage memory;
+  const DrawKey key = {.seed = static_cast<std::uint64_t>(config.random_seed), .image = i};
+  chain.apply(decoded.image, config.for_inference ? kInferenceKey : key, memory);
+  return encode_png(decoded.image);
+} catch (const ImageFault& fault) {
+  set.fail("'" + std::string(set.samples.file_name(i)) + "' cannot be transformed: " +
+           fault.what() + ". Fix the file or remove it, or change the transformation.");
 }
 
 }  // namespace

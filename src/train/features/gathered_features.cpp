@@ -52,22 +52,18 @@ LabeledFeatures gathered_on_rank_0(World& world, LabeledFeatures mine) {
   const std::vector<std::int64_t> widths =
       world.gather(mine.rows.defined() ? mine.rows.size(1) : 0);
   const std::int64_t width = *std::max_element(widths.begin(), widths.end());
-  const auto labels = world.gather_on_rank_0(mine.labels);
-  const auto samples = world.gather_on_rank_0(mine.samples);
+  const auto labels = concatenated(world.gather_on_rank_0(mine.labels));
+  const auto samples = concatenated(world.gather_on_rank_0(mine.samples));
   if (width == 0) return {};
   const at::Tensor rows = gathered_rows(world, mine.rows, width);
   if (!world.leads()) return {};
-  LabeledFeatures unordered, all;
-  for (std::size_t rank = 0; rank < labels.size(); ++rank) {
-    unordered.labels.insert(unordered.labels.end(), labels[rank].begin(), labels[rank].end());
-    unordered.samples.insert(unordered.samples.end(), samples[rank].begin(), samples[rank].end());
-  }
-  std::vector<std::int64_t> order(unordered.samples.size());
+  LabeledFeatures all;
+  std::vector<std::int64_t> order(samples.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::ranges::sort(order, {}, [&](std::int64_t i) { return unordered.samples[i]; });
+  std::ranges::sort(order, {}, [&](std::int64_t i) { return samples[i]; });
   for (const std::int64_t i : order) {
-    all.labels.push_back(unordered.labels[i]);
-    all.samples.push_back(unordered.samples[i]);
+    all.labels.push_back(labels[i]);
+    all.samples.push_back(samples[i]);
   }
   all.rows = rows.index_select(0, at::tensor(order));
   return all;
