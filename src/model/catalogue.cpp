@@ -122,10 +122,6 @@ const PublishedWeights& torchvisions_weights(const KnownNetwork& network, std::s
                   (is_elsewhere ? "; those of " + name + " are --weights " + elsewhere : "") + ".");
 }
 
-bool NetworkFamily::allows(std::string_view option) const {
-  return std::ranges::count(options, option) > 0;
-}
-
 int NetworkFamily::final_map_side(int image_side) const {
   return (image_side + stride_rounding_up - 1) / stride_rounding_up / stride_rounding_down;
 }

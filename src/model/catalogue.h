@@ -2,6 +2,7 @@
 // of model directories, so it does not depend on LibTorch.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ struct NetworkFamily {
   std::string_view modern_optimizer = "sgd";  // of --recipe modern
   bool has_batch_norm = true;
 
-  bool allows(std::string_view option) const;
+  bool allows(std::string_view option) const { return std::ranges::count(options, option) > 0; }
   int stride() const { return stride_rounding_up * stride_rounding_down; }
   // The smallest image side that still gives a feature map of one pixel.
   int smallest_side() const { return stride_rounding_up * (stride_rounding_down - 1) + 1; }

@@ -58,10 +58,6 @@ Forecast::Forecast(RunLength run) : run_(std::move(run)), steps_after_(run_.epoc
     steps_after_[i - 1] = steps_after_[i] + run_.epoch_steps[i];
 }
 
-double Forecast::steps_of(int epoch) const {
-  return run_.epoch_steps[static_cast<std::size_t>(epoch) - 1];
-}
-
 double Forecast::validation_seconds(double step_seconds) const {
   if (valid_seconds_ > 0) return valid_seconds_;
   const double steps =

@@ -49,7 +49,7 @@ class Forecast {
 
  private:
   std::optional<ForecastText> announced(double images_per_second, double seconds_left);
-  double steps_of(int epoch) const;
+  double steps_of(int epoch) const { return run_.epoch_steps[static_cast<std::size_t>(epoch) - 1]; }
   double seconds_left(int epoch, double steps_left, double step_seconds) const;
   double validation_seconds(double step_seconds) const;
 

@@ -72,10 +72,6 @@ void Stop::add_votes(const Vote& all) {
   if (all.stop_signal != 0) signal_ = all.stop_signal;
 }
 
-double Stop::seconds_left() const {
-  return rule_.time_limit_s - closing_s_ - clock_.seconds_used();
-}
-
 double Stop::images_in_time(double num_valid) const {
   const double left = std::min(rule_.features_s, seconds_left() + rule_.features_s);
   return has_time_limit() ? std::max(0.0, left) * num_valid / std::max(1e-3, end_seconds())

@@ -140,7 +140,7 @@ class Stop {
   bool is_out_of_patience() const;
   bool has_ended_for_time() const;
   bool leaves_fine_tuning_out(const TimePlan& plan) const;
-  double seconds_left() const;
+  double seconds_left() const { return rule_.time_limit_s - closing_s_ - clock_.seconds_used(); }
   double end_seconds() const;
   bool has_more_steps() const;
   void end_for_time();

@@ -158,10 +158,6 @@ std::string World::broadcast(const std::string& of_rank_0) {
   return text;
 }
 
-std::vector<double> World::sum(const std::vector<double>& values) {
-  return finish(start_sum(values));
-}
-
 World::SumUnderWay World::start_sum(const std::vector<double>& values) {
   SumUnderWay sum{MpiThread::kDone, std::make_shared<std::vector<double>>(values)};
   if (mpi_)

@@ -87,7 +87,8 @@ class World {
     return of_rank_0;
   }
   std::string broadcast(const std::string& of_rank_0);
-  std::vector<double> sum(const std::vector<double>& values);  // same length on all ranks
+  // The values have the same length on all ranks.
+  std::vector<double> sum(const std::vector<double>& values) { return finish(start_sum(values)); }
   // The same in two calls, with other work or collectives in between.
   struct SumUnderWay {
     std::uint64_t ticket = MpiThread::kDone;

@@ -247,14 +247,6 @@ ChartFrame ChartFrame::of(double last_x, double smallest_x_step, const std::vect
   return frame;
 }
 
-double ChartFrame::left(double value) const {
-  return kSide * x.place(value);
-}
-
-double ChartFrame::top(double value) const {
-  return kSide * (1 - std::clamp(y.place(value), -1.0, 3.0));
-}
-
 std::string ChartFrame::html(const std::string& label, const std::string& curves,
                              const std::string& marks) const {
   std::string lines, y_numbers, x_numbers;

@@ -3,6 +3,7 @@
 // arrow keys shows values (report.js).
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -77,8 +78,8 @@ struct ChartFrame {
   static ChartFrame of(double last_x, double smallest_x_step, const std::vector<double>& values,
                        Unit unit = Unit::kPlain, bool may_be_log = false);
 
-  double left(double value) const;
-  double top(double value) const;
+  double left(double value) const { return kSide * x.place(value); }
+  double top(double value) const { return kSide * (1 - std::clamp(y.place(value), -1.0, 3.0)); }
   // The chart: the grid, `curves`, which are SVG, `marks`, which are HTML above them, and the
   // numbers of the axes; `label` is plain text.
   std::string html(const std::string& label, const std::string& curves,

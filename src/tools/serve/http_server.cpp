@@ -97,10 +97,6 @@ Responder::~Responder() {
   }
 }
 
-void Responder::answer(HttpResponse response) {
-  std::exchange(send_, nullptr)(std::move(response));
-}
-
 struct HttpServer::Core {
   Core(const HttpLimits& its_limits, Log& its_log) : limits(its_limits), log(its_log) {}
 

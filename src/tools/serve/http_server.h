@@ -52,7 +52,7 @@ class Responder {
   ~Responder();
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
-  void answer(HttpResponse response);
+  void answer(HttpResponse response) { std::exchange(send_, nullptr)(std::move(response)); }
 
  private:
   std::function<void(HttpResponse)> send_;
