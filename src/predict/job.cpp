@@ -145,9 +145,6 @@ std::unique_ptr<BatchLoader> ImageFeed::open(Dataset& set, ImageRange range) {
                        .num_slots = 4 + pool_.num_decoders() / batch_size_});
 }
 
-Predictions::Predictions(Predictor& model, const PredictionJob& job, AnswerPlan plan)
-    : model_(model), job_(job), plan_(std::move(plan)) {}
-
 TransformSpec Predictions::pixels_for(const Dataset& set) const {
   if (const auto stored = model_.pixels) {
     model_.require_large_enough(stored->output);

@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -101,7 +102,8 @@ class ImageFeed {
 class Predictions {
  public:
   // The first two must outlive it.
-  Predictions(Predictor& model, const PredictionJob& job, AnswerPlan plan);
+  Predictions(Predictor& model, const PredictionJob& job, AnswerPlan plan)
+      : model_(model), job_(job), plan_(std::move(plan)) {}
 
   // Calls `use` with each batch of the range, in order; on a GPU one batch late. If the model does
   // not specify its image size, the size of the first image of the first set is used. Throws Error

@@ -16,15 +16,6 @@ constexpr double kCheckSeconds = 5;
 
 }  // namespace
 
-BadImageLedger::BadImageLedger(std::string name, const Dataset& set, bool is_shard,
-                               OnBadImage on_bad_image, Allowance allowed, ImageFaults& faults)
-    : name_(std::move(name)),
-      set_(set),
-      is_shard_(is_shard),
-      on_bad_image_(on_bad_image),
-      allowed_(allowed.of(set.num_images())),
-      faults_(faults) {}
-
 void BadImageLedger::record(const std::vector<BadImage>& faults, bool leads, Log& log) {
   const auto report = [&](const std::string& text) { leads ? log.warning(text) : log.info(text); };
   for (const BadImage& fault : faults) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -25,7 +26,13 @@ class BadImageLedger {
   // `faults` receives only its faults; otherwise it receives those of all ranks. All arguments must
   // outlive the ledger.
   BadImageLedger(std::string name, const Dataset& set, bool is_shard, OnBadImage on_bad_image,
-                 Allowance allowed, ImageFaults& faults);
+                 Allowance allowed, ImageFaults& faults)
+      : name_(std::move(name)),
+        set_(set),
+        is_shard_(is_shard),
+        on_bad_image_(on_bad_image),
+        allowed_(allowed.of(set.num_images())),
+        faults_(faults) {}
 
   // Records and logs new faults; ranks above 0 log them to their file only. Throws Error
   // kInvalidDataset when the allowance is exceeded, or at the first one with --on-bad-image fail.

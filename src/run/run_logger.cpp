@@ -44,17 +44,6 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
     });
 }
 
-RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,
-                     const Predecessor& predecessor, Log& log)
-    : config_(config),
-      device_(device),
-      clock_(clock),
-      predecessor_(predecessor),
-      log_(log),
-      leads_(leads),
-      gpu_meter_(leads ? device.uuid : ""),
-      reporter_(log) {}
-
 void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) {
   add_sinks(warnings);
   reporter_.start(std::move(start));

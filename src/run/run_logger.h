@@ -49,7 +49,15 @@ class RunLogger {
  public:
   // The arguments must outlive it.
   RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,
-            const Predecessor& predecessor, Log& log);
+            const Predecessor& predecessor, Log& log)
+      : config_(config),
+        device_(device),
+        clock_(clock),
+        predecessor_(predecessor),
+        log_(log),
+        leads_(leads),
+        gpu_meter_(leads ? device.uuid : ""),
+        reporter_(log) {}
 
   // Call before start() or resume(): what repeat.yaml is made from, which rank 0 writes.
   // `why_not_equal`: see repeat_text().

@@ -12,14 +12,6 @@ double seconds_between(Throughput::Time begin, Throughput::Time end) {
 
 }  // namespace
 
-Throughput::Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
-    : epoch_(epoch),
-      is_queued_(is_queued),
-      batches_per_step_(batches_per_step),
-      seconds_before_(epoch.spent.seconds),
-      begin_(begin),
-      counted_(begin) {}
-
 void Throughput::forwarded(int images, Time now) {
   epoch_.images += images;
   images_ += images;

@@ -16,7 +16,13 @@ class Throughput {
   using Time = Timeline::Time;
   // Keeps the averages in `epoch`, which may have begun before `begin`. `is_queued`: the device is
   // a GPU.
-  Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin);
+  Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
+      : epoch_(epoch),
+        is_queued_(is_queued),
+        batches_per_step_(batches_per_step),
+        seconds_before_(epoch.spent.seconds),
+        begin_(begin),
+        counted_(begin) {}
 
   // Call when the forward pass of a batch with `images` images has returned.
   void forwarded(int images, Time now);
