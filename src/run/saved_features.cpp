@@ -26,15 +26,6 @@
 namespace kiln {
 namespace {
 
-// How many images the pass may have.
-std::int64_t affordable(const Run& run) {
-  const auto epochs = static_cast<double>(run.state->progress.epochs_done);
-  const auto of_epoch = static_cast<double>(run.plan.division.images_per_epoch()) +
-                        static_cast<double>(run.num_valid_images());
-  const double in_time = run.stop->images_in_time(static_cast<double>(run.num_valid_images()));
-  return static_cast<std::int64_t>(std::min(kFeatureShare * epochs * of_epoch, in_time));
-}
-
 struct ChosenImages {
   std::int64_t of_class = 0, valid = 0;
 };
@@ -43,7 +34,11 @@ struct ChosenImages {
 ChosenImages chosen_images(Run& run) {
   const auto num_classes = static_cast<std::int64_t>(run.sources.num_classes());
   const auto num_valid = static_cast<std::int64_t>(run.num_valid_images());
-  const std::int64_t most = affordable(run);
+  const auto valid = static_cast<double>(num_valid);
+  const double of_epoch = static_cast<double>(run.plan.division.images_per_epoch()) + valid;
+  const auto most = static_cast<std::int64_t>(  // that the pass may have
+      std::min(kFeatureShare * run.state->progress.epochs_done * of_epoch,
+               run.stop->images_in_time(valid)));
   ChosenImages chosen{.valid = std::min({num_valid, kMostHeldOut,
                                          std::max<std::int64_t>(kFewestHeldOut, most / 2)})};
   chosen.of_class =

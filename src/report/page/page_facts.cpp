@@ -321,13 +321,6 @@ constexpr double kBusy = 0.8;            // GPU utilization above which the GPU 
 constexpr double kIdle = 0.3;            // GPU utilization below which a slower GPU would do
 constexpr double kFewCores = 0.85;       // CPU time / that of all compute threads
 
-bool was_on_gpu(const RunRecord& run) {
-  return run.end.peak_device_bytes > 0 ||
-         std::ranges::any_of(run.epochs, [](const EpochRecord& epoch) {
-           return epoch.gpu.has_value() || epoch.peak_device_bytes > 0;
-         });
-}
-
 Rung loader_rung(const RunSummary& summary) {
   const double share = summary.times.data_wait / summary.train_seconds;
   const std::string measured = "Loading: " + percent(share) + " of training waited for images";
@@ -361,7 +354,11 @@ std::string cheaper_processor(const RunRecord& run, double images_per_second) {
 // would not help a GPU that is mostly idle.
 Rung device_rung(const RunRecord& run, const RunSummary& summary, std::optional<double> busy,
                  bool waits) {
-  if (!was_on_gpu(run))
+  const bool was_on_gpu = run.end.peak_device_bytes > 0 ||
+                          std::ranges::any_of(run.epochs, [](const EpochRecord& epoch) {
+                            return epoch.gpu.has_value() || epoch.peak_device_bytes > 0;
+                          });
+  if (!was_on_gpu)
     return {true, "Device: this was a CPU; a GPU trains networks many times faster."};
   const bool is_fp32 = run.start.precision == "fp32";
   if (busy && *busy < kIdle)

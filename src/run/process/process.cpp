@@ -17,14 +17,6 @@ std::terminate_handler former_handler = nullptr;
 
 const auto kStarted = fs::file_time_type::clock::now();
 
-// Whether another rank of this job has reported its failure: what it caused here is no news. A rank
-// that was stopped wakes when the job is ended, and has not heard of it.
-bool is_reported(const std::optional<fs::path>& error_info, const World& world) {
-  std::error_code absent;
-  return error_info && world.rank() > 0 && fs::last_write_time(*error_info, absent) > kStarted &&
-         !absent;
-}
-
 void end_of_unhandled() {
   try {
     if (const std::exception_ptr fault = std::current_exception()) std::rethrow_exception(fault);
@@ -40,9 +32,13 @@ void end_of_unhandled() {
 int report_exception(const std::exception_ptr& failure, const std::optional<fs::path>& error_info,
                      World& world, Log& log) {
   FailureReport told = report_failure(failure);
-  if (!world.announce_failure(told.messages.front(), told.exit_code) ||
-      is_reported(error_info, world))
-    told.error_info.clear();
+  const bool must_report = world.announce_failure(told.messages.front(), told.exit_code);
+  // Whether another rank of this job has reported its failure: what it caused here is no news. A
+  // rank that was stopped wakes when the job is ended, and has not heard of it.
+  std::error_code absent;
+  const bool is_reported = error_info && world.rank() > 0 &&
+                           fs::last_write_time(*error_info, absent) > kStarted && !absent;
+  if (!must_report || is_reported) told.error_info.clear();
   tell(told, error_info, log);
   return told.exit_code;
 }

@@ -221,20 +221,18 @@ std::vector<std::pair<std::uint32_t, FoundFlaw>> outliers_of(const LabeledFeatur
   return outliers;
 }
 
-// Whether at least two labels have images in more than one fold. The model that judges a fold does
-// not know a label that lies within that fold.
-bool has_two_judged_labels(const std::vector<std::int32_t>& labels, const Folds& folds) {
-  std::map<std::int32_t, std::set<int>> parts;
-  for (std::size_t i = 0; i < labels.size(); ++i) parts[labels[i]].insert(folds.of[i]);
-  return std::ranges::count_if(parts, [](const auto& part) { return part.second.size() > 1; }) > 1;
-}
-
 Folds divide(const AuditConfig& config, const LabeledFeatures& features,
              const std::vector<std::uint32_t>& groups) {
   std::vector<std::uint32_t> of_rows;
   for (const std::uint32_t image : features.samples) of_rows.push_back(groups[image]);
   Folds folds = divided_into_folds(features.labels, of_rows, config.folds, config.random_seed);
-  if (folds.count >= 2 && has_two_judged_labels(features.labels, folds)) return folds;
+  // The model that judges a fold does not know a label that lies within that fold.
+  std::map<std::int32_t, std::set<int>> folds_of;  // by label
+  for (std::size_t i = 0; i < folds.of.size(); ++i)
+    folds_of[features.labels[i]].insert(folds.of[i]);
+  const auto num_judged =
+      std::ranges::count_if(folds_of, [](const auto& label) { return label.second.size() > 1; });
+  if (folds.count >= 2 && num_judged > 1) return folds;
   throw Error(ErrorCode::kInvalidDataset,
               "Images '" + config.data_path +
                   "' cannot be split into folds: those that can be decoded have only one class, or "
