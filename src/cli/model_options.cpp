@@ -38,8 +38,8 @@ Reader<std::string> sha256() {
 // `network`: its name, if it is known already.
 void check_weights(Given& given, const std::string& weights, const std::string& network) {
   const KnownNetwork* known = find_network(network);
-  if (names_torchvision(weights) && known != nullptr)
-    given.check(given.position("weights"), [&] { torchvisions_weights(*known, weights); });
+  if (names_published(weights) && known != nullptr)
+    given.check(given.position("weights"), [&] { published_weights(*known, weights); });
   const std::string fault = is_url(weights) && !is_bucket(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");
@@ -48,10 +48,10 @@ void check_weights(Given& given, const std::string& weights, const std::string& 
 }
 
 const std::string kInitialWeights =
-    "Initial weights: `torchvision`, what it publishes for the network (torchvision:v2: its second "
-    "file); a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint; "
-    "or the https:// URL of a file. Downloads are cached in ~/.cache/kiln/weights. Of several "
-    "state dicts in a file, such as state_dict and state_dict_ema, FILE#NAME takes one. ";
+    "Initial weights: `torchvision` or `timm`, what it publishes for the network (torchvision:v2: "
+    "a second file); a state dict (.pth or .safetensors), a model directory, model.tar.gz or a "
+    "checkpoint; or the https:// URL of a file. Downloads are cached in ~/.cache/kiln/weights. Of "
+    "several state dicts in a file, such as state_dict and state_dict_ema, FILE#NAME takes one. ";
 
 // Whether a network allows a variant of its family. One that is unknown is already reported.
 bool allows(const std::string& model_name, std::string_view variant) {
@@ -309,7 +309,7 @@ std::string_view network_begun(std::string_view file) {
 }  // namespace
 
 std::string network_of(const std::string& weights) {
-  if (names_torchvision(weights)) return std::string(kUsualNetwork);
+  if (names_published(weights)) return std::string(kUsualNetwork);
   // A model directory, or the one of a file, names it. Whether the directory is sound is checked
   // when its weights are read.
   const std::filesystem::path path(weights);

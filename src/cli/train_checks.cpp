@@ -371,7 +371,7 @@ void imply_usual(Given& given, const TrainConfig& config) {
     weights->text = text_of(config.optimization.class_weights);
   const NetworkConfig& network = config.data.network;
   const bool is_auto = network.model_name == kAutoNetwork && given.has("weights") &&
-                       !names_torchvision(network.weights);
+                       !names_published(network.weights);
   if (is_auto)
     std::erase_if(given.values,
                   [](const GivenValue& value) { return value.name() == "model-name"; });

@@ -38,13 +38,16 @@ struct NetworkFamily {
   int final_map_side(int image_side) const;
 };
 
-// A file of weights that its publisher trained on ImageNet. License: not stated by torchvision.
+// A file of weights that others publish. License: not stated by torchvision; of timm's, Apache 2.0.
 struct PublishedWeights {
-  // Of torchvision: its name, which has the first eight hex digits of its SHA-256; else the URL.
+  // Of torchvision: its name, which has the first eight hex digits of its SHA-256. Of timm: its
+  // repository's name on the Hugging Face hub. Of others: the URL.
   std::string_view file = {};  // empty: there is none
   int megabytes = 0;           // of 10^6 bytes
   double top1 = 0;             // percent, stated for ImageNet's validation images; 0: not stated
   int side = 224;              // of images that are resized, in pixels, where no option says it
+  std::string_view revision = {}, sha256 = {};  // of timm's; empty: not known
+  bool is_half = false;  // for images normalized by means and deviations of 0.5
 
   std::string url() const;
 };
@@ -80,14 +83,13 @@ const KnownNetwork* find_network(std::string_view name);
 // Throws Error kInvalidModelDirectory, listing the known names, for an unknown name.
 const KnownNetwork& known_network(std::string_view name);
 
-// The weights that torchvision publishes, by a word in place of a file: `torchvision`, or
-// `torchvision:v2` for the second file of a network that has two. A file of such a name is
-// `./torchvision`.
-bool names_torchvision(std::string_view weights);
-// Whether torchvision has weights of the network.
-bool is_torchvisions(const KnownNetwork& network);
-// The file that a word means for the network. Throws Error kUserError, with the networks that have
-// one, if there is none.
-const PublishedWeights& torchvisions_weights(const KnownNetwork& network, std::string_view word);
+// The weights that torchvision and timm publish, by a word in place of a file: `torchvision`, or
+// `torchvision:v2` for the second file of a network that has two, or `timm`. A file of such a name
+// is `./torchvision`.
+bool names_published(std::string_view weights);
+// The file that a word means for the network; null if there is none.
+const PublishedWeights* find_published(const KnownNetwork& network, std::string_view word);
+// Throws Error kUserError, with the networks that have one, if there is none.
+const PublishedWeights& published_weights(const KnownNetwork& network, std::string_view word);
 
 }  // namespace kiln

@@ -81,19 +81,23 @@ TEST(InitModel, FlagsOfTheOtherFamilyAreFaults) {
   EXPECT_EQ(fault(init_model({"resnet18", "--memory-efficient", "False"})), "no fault");
 }
 
-TEST(InitModel, TorchvisionsWeightsAreThoseThatItHas) {
+TEST(InitModel, PublishedWeightsAreThoseThatThereAre) {
   const auto told = [](const char* network, const std::string& word) {
     return fault(init_model({network, "--weights", word}));
   };
-  for (const char* word : {"torchvision", "torchvision:v1", "torchvision:v2"})
+  for (const char* word : {"torchvision", "torchvision:v1", "torchvision:v2", "timm"})
     EXPECT_EQ(told("resnet50", word), "no fault") << word;
-  for (const char* path : {"./torchvision", "torchvision:v3", "torchvision.pth"})
+  for (const char* path : {"./torchvision", "torchvision:v3", "torchvision.pth", "timm:v1"})
     EXPECT_EQ(told("vit_s_16", path), "no fault") << path;
   EXPECT_NE(told("resnet18", "torchvision:v2").find("but of resnet50, resnet101"),
             std::string::npos);
   EXPECT_NE(told("vit_s_16", "torchvision").find("but of resnet18, resnet34"), std::string::npos);
   EXPECT_NE(told("vit_s_14", "torchvision").find("--weights https://dl.fbaipublicfiles.com/"),
             std::string::npos);
+  EXPECT_NE(told("vit_s_16", "torchvision").find("are --weights timm."), std::string::npos);
+  EXPECT_NE(told("densenet161", "timm").find("timm has no such weights of densenet161"),
+            std::string::npos);
+  EXPECT_NE(told("densenet161", "timm").find("are --weights torchvision."), std::string::npos);
 }
 
 TEST(InitModel, PretrainedNeedsWeights) {

@@ -9,12 +9,12 @@ import threading
 
 
 def make_authority(folder):
-    """An authority in ca.pem, a certificate by it for localhost and torchvision's host in server.pem, and one by itself in
-    self.pem. Each with key."""
+    """An authority in ca.pem, a certificate by it for localhost and the hosts of torchvision's and timm's files in
+    server.pem, and one by itself in self.pem. Each with key."""
     def openssl(*words):
         subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, cwd=folder)
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    names = ["-addext", "subjectAltName=DNS:localhost,DNS:download.pytorch.org"]
+    names = ["-addext", "subjectAltName=DNS:localhost,DNS:download.pytorch.org,DNS:huggingface.co"]
     openssl("req", "-x509", *key, "-subj", "/CN=Kiln test authority", "-keyout", "ca.key", "-out", "ca.pem")
     openssl("req", "-x509", *key, *names, "-subj", "/CN=localhost", "-keyout", "self.key", "-out", "self.crt")
     openssl("req", "-x509", *key, *names, "-subj", "/CN=localhost", "-addext", "basicConstraints=critical,CA:FALSE",

@@ -186,8 +186,9 @@ class FormsTest(FlowTest):
         self.assertEqual(list(self.folder.iterdir()), [])
 
 
-class TorchvisionTest(FlowTest):
-    """`--weights torchvision`. Its host is a server here, which a proxy of the user's leads to, with a certificate in its name."""
+class PublishedTest(FlowTest):
+    """`--weights torchvision` and `timm`. Their hosts are a server here, which a proxy of the user's leads to, with a
+    certificate in their names."""
 
     @classmethod
     def setUpClass(cls):
@@ -238,8 +239,20 @@ class TorchvisionTest(FlowTest):
         self.assert_refused(self.init("resnet18", "torchvision"), 1, "f37072fd", "SHA-256")
         self.assertEqual([path.name[9:] for path in (self.folder / "cache/kiln/weights").iterdir()], [TORCHVISIONS + ".fetch"])
 
+    def test_timms_are_compared_with_a_list(self):
+        self.assert_refused(self.init("resnet18", "timm"), 1, "80c49dee", "Kiln's list of timm's files")
+        self.assertEqual(self.proxy.targets, ["huggingface.co:443"])
+        path = r"^/timm/resnet18\.a1_in1k/resolve/[0-9a-f]{40}/model\.safetensors$"
+        self.assertRegex(self.server.requests[0][0], path)
+        result = self.init("resnet152", "timm")  # its hash is not known, and what comes is a resnet18
+        self.assert_refused(result, 1, "resnet152")
+        self.assert_names(result.stdout, "not verified", hashlib.sha256(self.content).hexdigest(), "Apache 2.0")
+        self.assertEqual(self.server.requests[1][0], "/timm/resnet152.a1h_in1k/resolve/main/model.safetensors")
+        self.assert_refused(self.init("densenet161", "timm"), 1, "timm has no such weights", "--weights torchvision")
+        self.assertEqual(len(self.server.requests), 2)
+
     def test_networks_without_one_are_refused(self):
-        self.assert_refused(self.init("vit_s_16", "torchvision"), 1, "vit_s_16", "resnet18", "vit_b_16")
+        self.assert_refused(self.init("vit_s_16", "torchvision"), 1, "vit_s_16", "resnet18", "--weights timm")
         self.assert_refused(self.init("resnet18", "torchvision:v2"), 1, "resnet50", "wide_resnet101_2")
         for words in (["train", self.data / "train", "--model-name", "vit_s_14"],
                       ["audit", self.data / "train", "--model-name", "vit_s_14"]):

@@ -389,6 +389,22 @@ class FetchTest(FlowTest):
                 self.assertIn(f"`{name}` | {round(float(mib) * 2**20 / 1e6)} |", table)
             self.assertEqual(len(names), sum(bool(re.match(network + "(_rwightman)?-", name)) for name in published))
 
+    def test_the_names_are_timms(self):
+        source = os.environ.get("KILN_PARITY_PACKAGES") or ROOT / ".deps/parity"
+        models = pathlib.Path(source) / "timm/models"
+        if not models.is_dir():
+            self.skipTest(f"no timm in {source}: run environment/install.sh")
+        text = "".join(path.read_text() for path in sorted(models.glob("*.py")))
+        table = (ROOT / "docs/weights.md").read_text().split("<!-- timm -->")[1].split("<!-- /timm -->")[0]
+        rows = re.findall(r"^\| (\w+) \| `([\w.]+)` \| (\d+) \| [\d.]* \| (yes|no) \|$", table, re.M)
+        catalogue = (ROOT / "src/model/catalogue.cpp").read_text().split("kTimms{{")[1].split("}};")[0]
+        listed = [(*re.findall(r'"([\w.]+)", (\d+)', row)[0], "yes" if re.search(r'"[0-9a-f]{64}"', row) else "no")
+                  for row in catalogue.split("    {")[1:]]
+        self.assertEqual([row[1:] for row in rows], listed)
+        for network, name, *_ in rows:
+            self.assertIn(f"'{name}'", text)
+            self.assertIn(network, networks())
+
 
 if __name__ == "__main__":
     main()

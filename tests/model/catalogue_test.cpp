@@ -69,6 +69,26 @@ TEST_P(EveryFamily, TakesImagesOfTheSmallestSideAndNoSmallerOnes) {
 INSTANTIATE_TEST_SUITE_P(Catalogue, EveryFamily, testing::ValuesIn(first_networks()),
                          [](const auto& family) { return family.param; });
 
+TEST(Catalogue, TimmsFilesAreOfOneRevisionAndHashIfTheyAreKnown) {
+  std::size_t found = 0;
+  for (const KnownNetwork& network : known_networks()) {
+    const PublishedWeights* timms = find_published(network, "timm");
+    if (timms == nullptr) continue;
+    ++found;
+    const std::string file(timms->file);
+    EXPECT_EQ(find_network(file.substr(0, file.find('.'))), &network) << file;
+    EXPECT_TRUE(timms->revision.empty() || timms->revision.size() == 40) << file;
+    EXPECT_TRUE(timms->sha256.empty() || timms->sha256.size() == 64) << file;
+    for (const std::string_view digits : {timms->revision, timms->sha256})
+      EXPECT_EQ(digits.find_first_not_of("0123456789abcdef"), digits.npos) << file;
+    EXPECT_EQ(timms->url(), "https://huggingface.co/timm/" + file + "/resolve/" +
+                                (timms->revision.empty() ? "main" : std::string(timms->revision)) +
+                                "/model.safetensors");
+  }
+  EXPECT_EQ(found, 21U);
+  EXPECT_TRUE(find_published(known_network("vit_s_16"), "timm")->is_half);
+}
+
 TEST(Catalogue, FamiliesDifferInOptionsAndRounding) {
   const NetworkFamily& resnet = *find_family("ResNet");
   const NetworkFamily& densenet = *find_family("DenseNet");

@@ -194,7 +194,7 @@ fs::path file_in_cache(const FetchRequest& request, const fs::path& folder, Log&
   // The digits that its SHA-256 must begin with; empty: they are not known.
   const bool is_given = !request.sha256.empty();
   const std::string digits = is_given ? request.sha256 : digits_in_name(name);
-  const std::string source = is_given ? "--weights-sha256" : "its file name";
+  const std::string source = is_given ? request.says : "its file name";
   const auto is_in_cache = [&](const std::string& recorded) {
     if (recorded.empty() || !is_there(file)) return false;
     std::string hash;
@@ -273,12 +273,19 @@ fs::path fetch_file(const FetchRequest& request, Log& log) {
 
 std::string resolve_weights(const std::string& weights, const std::string& sha256,
                             const std::string& network, Log& log) {
-  if (names_torchvision(weights)) {
-    const PublishedWeights& file = torchvisions_weights(known_network(network), weights);
+  if (names_published(weights)) {
+    const PublishedWeights& file = published_weights(known_network(network), weights);
+    const bool is_timms = weights == "timm";
     log.info("--weights " + weights + ": " + std::string(file.file) +
-             formatted(", %d MB, trained on ImageNet; license not stated by torchvision",
-                       file.megabytes));
-    return resolve_weights(file.url(), sha256, network, log);
+             formatted(", %d MB, ", file.megabytes) +
+             (is_timms ? "license Apache 2.0, as timm states it"
+                       : "trained on ImageNet; license not stated by torchvision"));
+    FetchRequest request{.url = file.url(), .sha256 = sha256};
+    if (sha256.empty()) {
+      request.sha256 = file.sha256;
+      request.says = "Kiln's list of timm's files";
+    }
+    return fetch_file(request, log).string();
   }
   const auto [file, part] = file_and_part(weights);
   if (is_url(weights))

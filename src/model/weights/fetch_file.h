@@ -23,7 +23,8 @@ struct FetchRequest {
   std::string url;
   std::string sha256 = {};  // 64 hexadecimal digits in lowercase; empty: not given
   std::uint64_t max_bytes = std::uint64_t{4} << 30;
-  int stall_s = 60;  // seconds without progress before giving up
+  int stall_s = 60;                       // seconds without progress before giving up
+  std::string says = "--weights-sha256";  // where `sha256` stands
 };
 
 // Returns the file's path in the cache ($XDG_CACHE_HOME/kiln/weights, else ~/.cache/kiln/weights)
@@ -44,7 +45,7 @@ std::string digits_in_name(const std::string& file_name);
 
 // Resolves the options --weights and --weights-sha256 to a path.
 
-// Returns `weights` itself if it is a path; if it is a URL, or names torchvision's file for
+// Returns `weights` itself if it is a path; if it is a URL, or names a published file for
 // `network`, the path of the file fetched from there, with the URL's #PART. With `sha256` (64
 // hexadecimal digits in lowercase, or empty), a file given by its path is verified too: Error
 // kInvalidModelDirectory if it does not match or cannot be read.

@@ -183,7 +183,7 @@ void plan_better_start(const Job& job, TextPairs& plan) {
   const std::size_t images = sources.train.samples.size();
   const KnownNetwork& network = known_network(sources.spec().model_name);
   if (!config.data.network.weights.empty() || !config.data.untrained_model_path.empty() ||
-      sources.train.is_stream() || !is_torchvisions(network) ||
+      sources.train.is_stream() || find_published(network, "torchvision") == nullptr ||
       std::min(size.height, size.width) <= kSmallSide ||
       images >= std::min(kFewPhotos, kFewInClass * sources.num_classes()))
     return;

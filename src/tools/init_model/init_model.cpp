@@ -69,7 +69,7 @@ int run(const InitModelConfig& config, Process& process) {
   const auto take_output = [&] {
     if (!folder) folder.emplace(prepare_model_output(config.untrained_model_path));
   };
-  if (is_url(config.weights) || names_torchvision(config.weights))
+  if (is_url(config.weights) || names_published(config.weights))
     take_output();  // before a download, which may take long
   problems.collect([&] {
     std::optional<WeightSource> source;

@@ -301,6 +301,14 @@ TEST_F(Sources, PublishedWeightsHaveAWord) {
     EXPECT_EQ(told(other).find("torchvision"), std::string::npos) << other;
 }
 
+TEST_F(Sources, TimmsFileInTheCacheSaysHowItsImagesWereNormalized) {
+  const std::string bytes = write_safetensors({tensor("fc.bias")});
+  const std::string half = "1a2b3c4d-vit_small_patch16_224.augreg_in21k_ft_in1k-model.safetensors";
+  EXPECT_EQ(read_weight_source(write(half, bytes)).normalization->std[1], 0.5);
+  const std::string other = "1a2b3c4d-resnet18.a1_in1k-model.safetensors";
+  EXPECT_FALSE(read_weight_source(write(other, bytes)).normalization);
+}
+
 std::string safetensors_with(const std::string& metadata) {
   std::string bytes = write_safetensors({tensor("fc.bias")});
   const std::string old = R"({"format":"pt"})";
