@@ -223,9 +223,8 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
 }
 
 void imply_export(Given& given, const ExportConfig& config) {
-  given.imply("output-path", config.format == "onnx"          ? "model.onnx"
-                             : config.format == "torchvision" ? "model.pth"
-                                                              : "model.mlflow");
+  given.imply("output-path",
+              "model." + (config.format == "torchvision" ? std::string("pth") : config.format));
 }
 
 void check_export(Given& given, ExportConfig& config) {
@@ -407,16 +406,17 @@ CommandInfo audit_command() {
 CommandInfo export_command() {
   using Config = ExportConfig;
   return command<ExportConfig>(
-      "export", "Write a trained model for other programs: as ONNX, for torchvision or for MLflow.",
+      "export",
+      "Write a trained model for other programs: as ONNX, for torchvision, timm or MLflow.",
       "[MODEL] [options]",
       {trained_model_row<Config>({kPaths, kPositional}),
        opt(&Config::output_path, "output-path", path("PATH"), kPaths,
            "The new file or folder; nothing may be there. Default: model.onnx, model.pth or the "
-           "folder model.mlflow, as --format says."),
-       opt(&Config::format, "format", one_of({"onnx", "torchvision", "mlflow"}), kModel,
+           "folder model.timm or model.mlflow, as --format says."),
+       opt(&Config::format, "format", one_of({"onnx", "torchvision", "timm", "mlflow"}), kModel,
            "onnx: a file with the preparation of images, the network and the calibration. "
-           "torchvision: a state dict of torchvision's network. mlflow: a folder with a "
-           "python_function."),
+           "torchvision: a state dict of torchvision's network. timm: a folder that timm loads. "
+           "mlflow: a folder with a python_function."),
        opt(&Config::takes_pixels, "input", {{"image", false}, {"pixels", true}}, kModel,
            "What the ONNX model takes. image: uint8 [N, height, width, 3], RGB, of any size. "
            "pixels: float32 [N, 3, height, width], resized, cropped and normalized."),

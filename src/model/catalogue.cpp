@@ -76,7 +76,10 @@ const std::vector<KnownNetwork>& known_networks() {
       {"efficientnet_b3",
        "EfficientNet",
        {{{"efficientnet_b3_rwightman-b3899882.pth", 49, 82.0, 300}}}},
-      {"efficientnet_v2_s", "EfficientNet", {{{"efficientnet_v2_s-dd5fe13b.pth", 87, 84.2}}}},
+      {"efficientnet_v2_s",
+       "EfficientNet",
+       {{{"efficientnet_v2_s-dd5fe13b.pth", 87, 84.2}}},
+       {"efficientnetv2_s"}},
       {"convnext_tiny", "ConvNeXt", {{{"convnext_tiny-983f1562.pth", 114, 82.5}}}},
       {"convnext_small", "ConvNeXt", {{{"convnext_small-0c510722.pth", 201, 83.6}}}},
       {"convnext_base", "ConvNeXt", {{{"convnext_base-6075fbad.pth", 354, 84.1}}}},
@@ -141,9 +144,8 @@ std::string PublishedWeights::url() const {
 }
 
 bool names_published(std::string_view weights) {
-  constexpr std::array<std::string_view, 4> kWords{"torchvision", "torchvision:v1",
-                                                   "torchvision:v2", "timm"};
-  return std::ranges::count(kWords, weights) > 0;
+  return weights == "timm" || weights == "torchvision" || weights == "torchvision:v1" ||
+         weights == "torchvision:v2";
 }
 
 const PublishedWeights* find_published(const KnownNetwork& network, std::string_view word) {

@@ -4,7 +4,8 @@ import shutil
 
 from flow import FlowTest, files_below, kiln, main
 
-FORMATS = ("onnx", "torchvision", "mlflow")
+FORMATS = ("onnx", "torchvision", "timm", "mlflow")
+FOLDERS = ("timm", "mlflow")
 
 
 class ExportTest(FlowTest):
@@ -20,7 +21,7 @@ class ExportTest(FlowTest):
             with self.subTest(format=name):
                 result = self.export("--format", name, target=name)
                 self.assertEqual(result.returncode, 0, result.stderr)
-                card = self.folder / (name + ".md" if name != "mlflow" else "mlflow/README.md")
+                card = self.folder / (f"{name}/README.md" if name in FOLDERS else f"{name}.md")
                 training = json.loads((self.trained_model / "training.json").read_text())
                 top1 = training["epochs"][training["saved_epoch"] - 1]["top1"]
                 self.assertRegex(card.read_text(), r"with kiln \S+, \d{4}-\d\d-\d\d \d\d:\d\d UTC")
@@ -58,14 +59,39 @@ class ExportTest(FlowTest):
             with self.subTest(word=word):
                 self.assert_refused(self.export(model=model), 1, "--trained-model-path", word)
         self.assert_refused(self.export("--format", "tflite"), 2, "--format", *FORMATS)
-        self.assert_refused(self.export("--format", "mlflow", "--half"), 2, "--half")
+        for name in FOLDERS:
+            self.assert_refused(self.export("--format", name, "--half"), 2, "--half")
         self.assertFalse((self.folder / "exported").exists())
+
+    def test_a_folder_for_timm(self):
+        result = self.export("--format", "timm")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        folder = self.folder / "exported"
+        self.assertEqual(sorted(files_below(folder)), ["README.md", "config.json", "model.safetensors"])
+        config = json.loads((folder / "config.json").read_text())
+        how = json.loads((self.trained_model / "preprocessing.json").read_text())
+        labels = [row.split(",")[1] for row in (self.trained_model / "index_to_label.csv").read_text().split()[1:]]
+        self.assertEqual((config["architecture"], config["num_features"]), ("resnet18", 512))
+        self.assertEqual(config["label_names"], labels)
+        pixels = config["pretrained_cfg"]
+        self.assertEqual(pixels["input_size"], [3, *how["input_size"]])
+        self.assertEqual((pixels["mean"], pixels["std"]), (how["mean"], how["std"]))
+        self.assertEqual((pixels["first_conv"], pixels["classifier"]), ("conv1", "fc"))
+        made = kiln("init-model", "resnet18", "--weights", folder / "model.safetensors", "--untrained-model-path",
+                    self.folder / "made")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn(f"{len(labels)} classes", made.stdout)
 
     def test_a_network_that_torchvision_lacks(self):
         made = self.train(untrained_model_path=None, model_name="vit_s_16", image_size=32, steps=1)
         self.assertEqual(made.returncode, 0, made.stderr)
         result = self.export("--format", "torchvision", model=self.folder / "model")
         self.assert_refused(result, 1, "torchvision has no vit_s_16", "onnx")
+        result = self.export("--format", "timm", model=self.folder / "model")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        config = json.loads((self.folder / "exported/config.json").read_text())
+        self.assertEqual(config["architecture"], "vit_small_patch16_224")
+        self.assertEqual(config["model_args"], {"img_size": [32, 32]})
 
     def test_images_that_onnx_cannot_prepare(self):
         model = self.copy_model()

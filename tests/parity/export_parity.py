@@ -1,4 +1,4 @@
-"""`kiln export`, run by the libraries that its files are for, beside what `kiln score` answers.
+"""`kiln export`, run by the libraries that its files are for (timm among them), beside what `kiln score` answers.
 
     export_parity.py KILN            all but MLflow
     export_parity.py KILN mlflow     MLflow's models alone
@@ -30,10 +30,12 @@ MLFLOW_PACKAGES = os.path.join(torch_packages.ROOT, ".deps", "mlflow")
 import numpy  # noqa: E402
 import onnx  # noqa: E402
 import onnxruntime  # noqa: E402
+import timm  # noqa: E402
+import timm.data  # noqa: E402
 import torch  # noqa: E402
 import torchvision  # noqa: E402
 from PIL import Image, PngImagePlugin  # noqa: E402
-from safetensors.torch import save_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 PREDICT = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "examples/predict.py"))
 SHARED = pathlib.Path(os.environ.get("KILN_SHARED", pathlib.Path(torch_packages.ROOT).parent / "shared"))
@@ -52,6 +54,7 @@ NIGHTLY = bool(os.environ.get("KILN_NIGHTLY"))
 # Resizing may round one value in a thousand to the next level, and float16 rounds every weight, which these random networks
 # amplify more than trained ones, the deepest ones most.
 FROM_PHOTOS, FROM_PIXELS, FROM_HALF, CLEAR = 1e-2, 1e-4, 0.1, 0.01
+TIMM_LOGITS = 1e-5
 FROM_PIXELS_OF_ALL = 5e-3  # of two photos in 284 PyTorch's float32 is 1e-3 from its float64 with a random EfficientNet
 
 
@@ -252,9 +255,10 @@ def check_preparations(kiln, folder, photos, crops):
 
 def run_card(exported, photos, names):
     """What the lines in the model card, as they are, answer for each photo."""
-    code = exported.with_name(f"{exported.name}.md").read_text().split("```python\n")[1].split("```")[0]
+    card = exported / "README.md" if exported.is_dir() else exported.with_name(f"{exported.name}.md")
+    code = card.read_text().split("```python\n")[1].split("```")[0]
     assert len([line for line in code.splitlines() if line.strip()]) < 30, code
-    code = code.replace(f'"{exported.name}"', f'"{exported}"')
+    code = code.replace(f'"{exported.name}"', f'"{exported}"').replace(f":{exported.name}", f":{exported}")
     answers, cwd = {}, os.getcwd()
     for name in names:
         os.chdir(photos)
@@ -272,6 +276,27 @@ def check_torchvision(kiln, model, photos):
     answers = run_card(model.export(kiln, ".pth", "--format", "torchvision"), photos, list(scores)[:8])
     worst = compared(f"{model.name} in torchvision", answers, {name: scores[name] for name in answers}, FROM_PHOTOS)
     print(f"{model.name} in torchvision: probabilities within {worst:.1e}")
+
+
+def check_timm(kiln, model, crops):
+    """What timm loads from the folder answers as torchvision's network in float64, and the card's lines as the program."""
+    folder = model.export(kiln, ".timm", "--format", "timm")
+    theirs = timm.create_model(f"local-dir:{folder}", pretrained=True).eval().double()
+    how = timm.data.resolve_model_data_config(theirs)
+    assert theirs.pretrained_cfg["label_names"] == LABELS, theirs.pretrained_cfg
+    assert [*how["input_size"]] == [3, SIZE, SIZE] and [*how["mean"]] == MEAN and [*how["std"]] == STD, how
+    resized = timm.data.create_transform(**how).transforms[0].size
+    assert resized == SHORT, resized
+    ours = model.network(load_file(model.folder / "model")).double()
+    images = torch.stack([PREDICT["prepare"](path, model.how) for path in sorted(crops.iterdir())[:8]]).double()
+    with torch.inference_mode():
+        worst = (theirs(images) - ours(images)).abs().max().item()
+    assert worst < TIMM_LOGITS, f"{model.name} in timm: a logit is {worst:.2g} from torchvision's"
+    scores = model.score(kiln, crops)
+    answers = run_card(folder, crops, list(scores)[:8])
+    limit = FROM_PIXELS_OF_ALL if NIGHTLY else FROM_PIXELS
+    compared(f"{model.name} in timm", answers, {name: scores[name] for name in answers}, limit)
+    print(f"{model.name} in timm: logits within {worst:.1e}")
 
 
 def make_odd_photos(folder, image):
@@ -385,13 +410,17 @@ def main(kiln, *what):
         for name in OF_PIXELS + (OTHERS_OF_PIXELS if NIGHTLY else []):
             model = Model(folder / name, name, sorted(crops.iterdir()))
             worst = check_pixels(kiln, model, crops, FROM_PIXELS_OF_ALL if NIGHTLY else FROM_PIXELS)
+            check_timm(kiln, model, crops)
             print(f"{name}: probabilities from pixels within {worst:.1e}")
-        check_torchvision(kiln, Model(folder / "vit_b_16", "vit_b_16", sorted(crops.iterdir())), crops)
+        transformer = Model(folder / "vit_b_16", "vit_b_16", sorted(crops.iterdir()))
+        check_timm(kiln, transformer, crops)
+        check_torchvision(kiln, transformer, crops)
         check_preparations(kiln, folder, photos, crops)
         check_odd_photos(kiln, folder, photos)
         for name in MODELS + (OTHERS if NIGHTLY else []):
             model = Model(folder / name, name, sorted(photos.iterdir()), with_output_layer=name == "resnet18")
             if name in MODELS:
+                check_timm(kiln, model, crops)
                 check_torchvision(kiln, model, photos)
             worst = check_onnx(kiln, model, photos, crops)
             print(f"{name}, {len(list(photos.iterdir()))} photos: probabilities within {worst[0]:.1e} of score's, with float16 "

@@ -275,16 +275,13 @@ std::string resolve_weights(const std::string& weights, const std::string& sha25
                             const std::string& network, Log& log) {
   if (names_published(weights)) {
     const PublishedWeights& file = published_weights(known_network(network), weights);
-    const bool is_timms = weights == "timm";
     log.info("--weights " + weights + ": " + std::string(file.file) +
              formatted(", %d MB, ", file.megabytes) +
-             (is_timms ? "license Apache 2.0, as timm states it"
-                       : "trained on ImageNet; license not stated by torchvision"));
+             (weights == "timm" ? "license Apache 2.0, as timm states it"
+                                : "trained on ImageNet; license not stated by torchvision"));
     FetchRequest request{.url = file.url(), .sha256 = sha256};
-    if (sha256.empty()) {
-      request.sha256 = file.sha256;
-      request.says = "Kiln's list of timm's files";
-    }
+    if (sha256.empty()) request.sha256 = file.sha256;
+    if (sha256.empty()) request.says = "Kiln's list of timm's files";
     return fetch_file(request, log).string();
   }
   const auto [file, part] = file_and_part(weights);

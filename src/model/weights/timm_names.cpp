@@ -35,7 +35,8 @@ constexpr const char* kConvNeXt =
     ".head.norm. .classifier.0. .head.fc. .classifier.2. .gamma .layer_scale .conv_dw. .block.0. "
     ".norm. .block.2. .mlp.fc1. .block.3. .mlp.fc2. .block.5.";
 
-using Layers = std::set<std::string>;  // of a block: "bn1", "conv_dw", …
+using Layers = std::set<std::string>;                  // of a block: "bn1", "conv_dw", …
+using Blocks = std::map<std::pair<int, int>, Layers>;  // by stage and place in it
 
 // Of a layer among those of its block, where a norm has its convolution's place.
 std::ptrdiff_t position(const Layers& layers, const std::string& layer) {
@@ -51,9 +52,8 @@ std::ptrdiff_t position(const Layers& layers, const std::string& layer) {
   return number + (layers.contains("se") && !layers.contains("bn" + std::to_string(number + 2)));
 }
 
-// The parts of MobileNetV3's names and EfficientNet's, whose blocks have different layers.
-std::string parts_of_inverted(const StateDict& state, bool is_mobilenet) {
-  std::map<std::pair<int, int>, Layers> blocks;  // by stage and place in it
+Blocks timms_blocks(const StateDict& state) {
+  Blocks blocks;
   for (const StoredTensor& tensor : state) {
     std::pair<int, int> place;
     std::array<char, 16> layer{};
@@ -61,6 +61,45 @@ std::string parts_of_inverted(const StateDict& state, bool is_mobilenet) {
                     &place.second, layer.data()) == 3)
       blocks[place].insert(layer.data());
   }
+  return blocks;
+}
+
+// Of a network by our names, whose blocks have another width in each stage.
+Blocks own_blocks(const StateDict& state, bool is_mobilenet) {
+  constexpr std::string_view kBlock = ".block.";
+  std::map<std::pair<int, int>, std::map<char, std::vector<std::int64_t>>> shapes;  // by place
+  std::set<std::pair<int, int>> squeezing;
+  for (const StoredTensor& tensor : state) {
+    const std::size_t at = tensor.name.find(kBlock);
+    if (at == tensor.name.npos) continue;
+    const std::string layer = tensor.name.substr(at + kBlock.size());  // "1.0.weight"
+    std::pair<int, int> block;
+    std::sscanf(tensor.name.c_str(), "model.features.%3d.%3d", &block.first, &block.second);
+    if (layer.ends_with(".0.weight")) shapes[block][layer[0]] = tensor.shape;
+    if (layer.ends_with(".fc1.weight")) squeezing.insert(block);
+  }
+  Blocks blocks;
+  std::int64_t width = 0;
+  int stage = -1, place = 0;
+  for (const auto& [block, own] : shapes) {
+    const std::int64_t own_width = own.rbegin()->second[0];
+    const bool is_next = std::exchange(width, own_width) != own_width;
+    stage += is_next ? 1 : 0;
+    place = is_next ? 0 : place + 1;
+    const bool is_deep = own.begin()->second[1] == 1;  // depthwise
+    Layers& layers = blocks[{stage, place}] =
+        own.size() == 3   ? Layers{"conv_pw", "bn1", "conv_dw", "bn2", "conv_pwl", "bn3"}
+        : own.size() == 1 ? Layers{"conv", "bn1"}
+        : is_deep         ? Layers{"conv_dw", "bn1", "conv_pw", "bn2"}
+                          : Layers{"conv_exp", "bn1", "conv_pwl", "bn2"};
+    if (squeezing.contains(block)) layers.insert("se");
+  }
+  if (is_mobilenet) blocks[{stage + 1, 0}] = {"conv", "bn1"};
+  return blocks;
+}
+
+// The parts of MobileNetV3's names and EfficientNet's, whose blocks have different layers.
+std::string parts_of_inverted(const Blocks& blocks, bool is_mobilenet) {
   std::string parts;
   int number = 0;
   for (const auto& [place, layers] : blocks) {
@@ -82,6 +121,24 @@ std::string parts_of_inverted(const StateDict& state, bool is_mobilenet) {
          (is_mobilenet
               ? "model.classifier. model.classifier.3. model.conv_head. model.classifier.0."
               : "model.classifier. model.classifier.1. model.conv_head." + last + ".0.");
+}
+
+// From their names to ours, or back.
+void rename_parts(StateDict& state, const std::string& parts, bool is_back) {
+  std::vector<std::pair<std::string, std::string>> renamings(1);
+  for (std::istringstream words(parts); words >> renamings.back().first >> renamings.back().second;)
+    renamings.emplace_back();
+  renamings.pop_back();
+  if (is_back) {
+    std::ranges::reverse(renamings);
+    for (auto& [theirs, ours] : renamings) std::swap(theirs, ours);
+  }
+  for (StoredTensor& tensor : state)
+    for (const auto& [from, to] : renamings)
+      if (const std::size_t at = tensor.name.find(from);
+          at != std::string::npos &&
+          (from.ends_with('.') || from.ends_with('_') || at + from.size() == tensor.name.size()))
+        tensor.name.replace(at, from.size(), to);
 }
 
 float value_of_half(std::uint16_t bits) {
@@ -133,18 +190,9 @@ std::string rename_to_torchvision(StateDict& state, bool is_tensorflows) {
   else if (shapes.contains("model.stem.0.weight"))
     parts = kConvNeXt;
   else if (is_inverted)
-    parts = parts_of_inverted(state, is_mobilenet);
-  std::vector<std::pair<std::string, std::string>> renamings(1);
-  for (std::istringstream words(parts); words >> renamings.back().first >> renamings.back().second;)
-    renamings.emplace_back();
-  renamings.pop_back();
+    parts = parts_of_inverted(timms_blocks(state), is_mobilenet);
+  rename_parts(state, parts, /*is_back=*/false);
   for (StoredTensor& tensor : state) {
-    for (const auto& [theirs, ours] : renamings) {
-      const std::size_t at = tensor.name.find(theirs);
-      if (at != std::string::npos &&
-          (theirs.ends_with('.') || at + theirs.size() == tensor.name.size()))
-        tensor.name.replace(at, theirs.size(), ours);
-    }
     if (tensor.name.ends_with(".layer_scale") && tensor.shape.size() == 1)
       tensor.shape.resize(3, 1);
     if (is_mobilenet && tensor.name == "model.classifier.0.weight" && tensor.shape.size() == 4)
@@ -156,6 +204,22 @@ std::string rename_to_torchvision(StateDict& state, bool is_tensorflows) {
   return formatted(", epsilon of timm's BatchNorm %g", epsilon) +
          (is_tensorflows ? ": of a tf_ network, which pads images otherwise"
                          : ": assumed, as no tf_ is in the file's name");
+}
+
+void rename_to_timm(StateDict& state, std::string_view family) {
+  const bool is_mobilenet = family == "MobileNetV3", is_efficient = family == "EfficientNet";
+  std::string parts = family == "ViT" ? kViT : family == "ConvNeXt" ? kConvNeXt : "";
+  if (is_mobilenet || is_efficient)
+    parts = parts_of_inverted(own_blocks(state, is_mobilenet), is_mobilenet);
+  rename_parts(state, parts, /*is_back=*/true);
+  const bool is_v2 =
+      std::ranges::count(state, "model.blocks.1.0.conv_exp.weight", &StoredTensor::name) > 0;
+  for (StoredTensor& tensor : state) {
+    if (tensor.name.ends_with(".gamma")) tensor.shape.resize(1);
+    if (is_mobilenet && tensor.name == "model.conv_head.weight") tensor.shape.resize(4, 1);
+    if ((is_mobilenet || is_v2) && tensor.name.ends_with(".running_var"))
+      add_to(tensor, 1e-3 - 1e-5);
+  }
 }
 
 }  // namespace kiln

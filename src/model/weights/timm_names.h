@@ -1,7 +1,8 @@
-// timm's names of the tensors of networks that torchvision has too.
+// timm's names of the tensors of networks that torchvision has, too: to ours and back.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "store/state_dict_file.h"
 
@@ -13,5 +14,9 @@ namespace kiln {
 // `is_tensorflows` are. Returns which one was taken, as a clause for the log; empty for networks of
 // one epsilon.
 std::string rename_to_torchvision(StateDict& state, bool is_tensorflows);
+
+// The way back, for all tensors of a network of this family, with the epsilon of timm's networks
+// that are not `tf_`.
+void rename_to_timm(StateDict& state, std::string_view family);
 
 }  // namespace kiln

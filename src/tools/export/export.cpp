@@ -28,6 +28,7 @@ struct ExportFormat {
 constexpr std::array kFormats{
     ExportFormat{"onnx", onnx_files},
     ExportFormat{"torchvision", torchvision_files},
+    ExportFormat{"timm", timm_files, /*is_folder=*/true},
     ExportFormat{"mlflow", mlflow_files, /*is_folder=*/true},
 };
 

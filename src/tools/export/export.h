@@ -22,6 +22,7 @@ struct ExportedModel {
 using FormatWriter = std::vector<OutputFile>(const ExportedModel& exported);
 FormatWriter onnx_files;
 FormatWriter torchvision_files;
+FormatWriter timm_files;
 FormatWriter mlflow_files;
 
 // The ONNX file.
@@ -37,6 +38,14 @@ bool is_turned(const ExportedModel& exported);
 // Python: a function `read_photo(file)`, whose result has the pixels that this program decodes, by
 // numpy and by Image and ImageOps of Pillow.
 std::string python_to_read_photo(const ExportedModel& exported);
+
+// What it does and prints the answer for, with a package whose lines `loading` make `network`.
+std::string python_to_answer(const ExportedModel& exported, const std::string& package,
+                             const std::string& loading);
+
+// The tensors of the network, `model.…`, with one last layer, and with the positions of a
+// transformer for images of this size.
+StateDict plain_state(const ExportedModel& exported, ImageSize size);
 
 // For people, in Markdown: what the model was trained on, how good it is, and its limits. `use`:
 // how its files are used. Throws Error kInvalidModelDirectory for a damaged training.json.

@@ -21,8 +21,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kPrefix = "model.";
-constexpr std::string_view kPositions = "encoder.pos_embedding";  // of vit_b_16, for one size
+constexpr std::string_view kPositions = "pos_embed";  // of transformers: for one size elsewhere
 
 // The parameters of the last layer by name. A pretrained network's two are multiplied into one, in
 // double, so that torchvision's network has them.
@@ -94,25 +93,36 @@ std::string answer_of(const Predictor& model) {
          "thresholds) if share >= least])\n";
 }
 
-std::string lines_to_load(const ExportedModel& exported) {
+}  // namespace
+
+std::string python_to_answer(const ExportedModel& exported, const std::string& package,
+                             const std::string& loading) {
   const Predictor& model = exported.model;
-  const ModelDirectory& directory = model.directory;
-  const std::string file = std::filesystem::path(exported.config.output_path).filename().string();
-  return "```python\nimport numpy, torch, torchvision\nfrom PIL import Image, ImageOps\n"
-         "from torchvision.transforms import functional\n\n" +
-         python_to_read_photo(exported) + "\nnetwork = torchvision.models.get_model(\"" +
-         directory.spec.model_name + "\", num_classes=" + std::to_string(directory.labels.size()) +
-         (known_network(directory.spec.model_name).patch > 0
-              ? ", image_size=" + std::to_string(model.pixels->output.height)
-              : "") +
-         ").eval()\nnetwork.load_state_dict(torch.load(" + quoted(file) +
-         "))\nlabels = " + quoted_list(directory.labels) + "\nimage = read_photo(\"photo.jpg\")\n" +
-         preparation(exported) + "pixels = functional.normalize(functional.to_tensor(image), " +
+  return "```python\nimport numpy, torch, " + package +
+         "\nfrom PIL import Image, ImageOps\nfrom torchvision.transforms import functional\n\n" +
+         python_to_read_photo(exported) + "\n" + loading +
+         "labels = " + quoted_list(model.directory.labels) +
+         "\nimage = read_photo(\"photo.jpg\")\n" + preparation(exported) +
+         "pixels = functional.normalize(functional.to_tensor(image), " +
          list_of(model.normalization.mean) + ", " + list_of(model.normalization.std) + ")\n" +
          answer_of(model) + "```\n";
 }
 
-}  // namespace
+StateDict plain_state(const ExportedModel& exported, ImageSize size) {
+  const StateDict head = last_layer(*exported.model.network);
+  const int patch = known_network(exported.model.directory.spec.model_name).patch;
+  StateDict state;
+  for (StoredTensor& tensor : read_model_directory(exported.config.trained_model_path).state) {
+    if (!tensor.name.starts_with(kModelPrefix)) continue;  // the output layer, which is in the head
+    const auto combined = std::ranges::find(head, tensor.name, &StoredTensor::name);
+    state.push_back(combined == head.end() ? tensor : *combined);
+    if (StoredTensor& last = state.back(); last.name.find(kPositions) != last.name.npos)
+      last = to_state_dict({{last.name, resampled_positions(view_of(last), size.height / patch,
+                                                            size.width / patch)}})
+                 .front();
+  }
+  return state;
+}
 
 std::vector<OutputFile> torchvision_files(const ExportedModel& exported) {
   const std::string& name = exported.model.directory.spec.model_name;
@@ -123,19 +133,16 @@ std::vector<OutputFile> torchvision_files(const ExportedModel& exported) {
     throw Error(ErrorCode::kUserError, "torchvision has no " + name +
                                            (is_there ? " of images that are no squares" : "") +
                                            ": use another --format, such as onnx.");
-  const StateDict head = last_layer(*exported.model.network);
-  StateDict state;
-  for (StoredTensor& tensor : read_model_directory(exported.config.trained_model_path).state) {
-    if (!tensor.name.starts_with(kPrefix)) continue;  // the output layer, which is in the head
-    const auto combined = std::ranges::find(head, tensor.name, &StoredTensor::name);
-    state.push_back(combined == head.end() ? tensor : *combined);
-    state.back().name.erase(0, kPrefix.size());
-    if (StoredTensor& last = state.back(); last.name == kPositions) {
-      const int side = size.height / patch;
-      last = to_state_dict({{last.name, resampled_positions(view_of(last), side, side)}}).front();
-    }
-  }
-  return {{".md", model_card(exported, lines_to_load(exported))}, {"", write_torch_zip(state)}};
+  StateDict state = plain_state(exported, size);
+  for (StoredTensor& tensor : state) tensor.name.erase(0, kModelPrefix.size());
+  const std::string file = std::filesystem::path(exported.config.output_path).filename().string();
+  const std::string use = python_to_answer(
+      exported, "torchvision",
+      "network = torchvision.models.get_model(\"" + name +
+          "\", num_classes=" + std::to_string(exported.model.directory.labels.size()) +
+          (patch > 0 ? ", image_size=" + std::to_string(size.height) : "") +
+          ").eval()\nnetwork.load_state_dict(torch.load(" + quoted(file) + "))\n");
+  return {{".md", model_card(exported, use)}, {"", write_torch_zip(state)}};
 }
 
 }  // namespace kiln

@@ -15,6 +15,7 @@
 #include "base/system_calls.h"
 #include "data/archive/archive.h"
 #include "data/scratch_folder.h"
+#include "model/weights/timm_names.h"
 #include "store/checkpoint.h"
 #include "store/state_dict_file.h"
 
@@ -108,6 +109,71 @@ TEST(ToOwnNames, TakesThoseOfTimm) {
   EXPECT_EQ(names_in(next), (Names{"model.features.0.0.weight", "model.features.3.2.layer_scale",
                                    "model.classifier.0.bias"}));
   EXPECT_EQ(next[1].shape, (std::vector<std::int64_t>{1, 1, 1}));
+}
+
+TEST(TimmNames, GoBackAndForth) {
+  using Tensors = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+  const auto expect_same = [](const std::string& family, const Tensors& tensors) {
+    StateDict state;
+    for (const auto& [name, shape] : tensors) {
+      state.push_back(tensor("model." + name, 1));
+      state.back().shape = shape;
+    }
+    const StateDict before = state;
+    rename_to_torchvision(state, /*is_tensorflows=*/false);
+    const Names ours = names_in(state);
+    rename_to_timm(state, family);
+    EXPECT_EQ(names_in(state), names_in(before));
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      EXPECT_NE(ours[i], state[i].name);
+      EXPECT_EQ(state[i].shape, before[i].shape) << state[i].name;
+      float value = 0;
+      std::memcpy(&value, state[i].bytes.data(), sizeof value);
+      EXPECT_NEAR(value, 1, 1e-6) << state[i].name;
+    }
+  };
+  expect_same("MobileNetV3", {{"conv_stem.weight", {16, 3, 3, 3}},
+                              {"bn1.running_var", {16}},
+                              {"blocks.0.0.conv_dw.weight", {16, 1, 3, 3}},
+                              {"blocks.0.0.bn1.bias", {16}},
+                              {"blocks.0.0.se.conv_reduce.weight", {8, 16, 1, 1}},
+                              {"blocks.0.0.conv_pw.weight", {16, 16, 1, 1}},
+                              {"blocks.0.0.bn2.bias", {16}},
+                              {"blocks.1.1.conv_pwl.weight", {24, 88, 1, 1}},  // in any order
+                              {"blocks.1.1.conv_dw.weight", {88, 1, 3, 3}},
+                              {"blocks.1.1.conv_pw.weight", {88, 24, 1, 1}},
+                              {"blocks.1.0.conv_pw.weight", {72, 16, 1, 1}},
+                              {"blocks.1.0.bn1.running_var", {72}},
+                              {"blocks.1.0.conv_dw.weight", {72, 1, 3, 3}},
+                              {"blocks.1.0.bn2.running_var", {72}},
+                              {"blocks.1.0.conv_pwl.weight", {24, 72, 1, 1}},
+                              {"blocks.1.0.bn3.running_var", {24}},
+                              {"blocks.2.0.conv.weight", {96, 24, 1, 1}},
+                              {"blocks.2.0.bn1.weight", {96}},
+                              {"conv_head.weight", {8, 96, 1, 1}},
+                              {"classifier.bias", {5}}});
+  expect_same("EfficientNet", {{"conv_stem.weight", {24, 3, 3, 3}},
+                               {"blocks.0.0.conv.weight", {24, 24, 3, 3}},
+                               {"blocks.1.0.conv_exp.weight", {96, 24, 3, 3}},
+                               {"blocks.1.0.bn1.running_var", {96}},
+                               {"blocks.1.0.conv_pwl.weight", {48, 96, 1, 1}},
+                               {"blocks.1.0.bn2.running_var", {48}},
+                               {"bn2.weight", {8}},
+                               {"conv_head.weight", {8, 48, 1, 1}},
+                               {"classifier.bias", {5}}});
+  expect_same("ConvNeXt", {{"stem.0.weight", {96, 3, 4, 4}},
+                           {"stages.1.downsample.1.weight", {192, 96, 2, 2}},
+                           {"stages.1.blocks.2.gamma", {192}},
+                           {"stages.1.blocks.2.norm.bias", {192}},
+                           {"head.norm.bias", {768}},
+                           {"head.fc.bias", {5}}});
+  expect_same("ViT", {{"patch_embed.proj.weight", {768, 3, 16, 16}},
+                      {"cls_token", {1, 1, 768}},
+                      {"pos_embed", {1, 197, 768}},
+                      {"blocks.11.attn.qkv.weight", {2304, 768}},
+                      {"blocks.11.mlp.fc2.bias", {768}},
+                      {"norm.bias", {768}},
+                      {"head.bias", {5}}});
 }
 
 // The first variance of a network of timm's, of which `name` is what its file is called.
