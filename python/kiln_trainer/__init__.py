@@ -3,15 +3,14 @@
     import kiln_trainer as kiln
 
     run = kiln.train("photos", weights="torchvision", run_path="runs/a")
-    with run.model as model:
-        for answer in model.predict(["a.jpg", "b.jpg"]):
-            print(answer.label, answer.confidence)
+    answers = run.model.predict(["a.jpg", "b.jpg"])
 
-The program `kiln` does all of it, in a process of its own: what goes wrong there is a kiln.Error here, and needs nothing
-but Python's standard library. Options are the command line's, with underscores. docs/python.md has the rest."""
+The program `kiln` does all of it, in a process of its own: what goes wrong there is a kiln.Error here. Options are the
+command line's, with underscores. docs/python.md has the rest."""
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import html
 import http.client
@@ -60,11 +59,6 @@ class Prediction:
     guess: str | None = None
     fault: str | None = None
 
-    @classmethod
-    def _of(cls, row: dict[str, Any]) -> Prediction:
-        shares = {name[12:]: one for name, one in row.items() if name.startswith("probability_") and one is not None}
-        return cls(row.get("label"), row.get("confidence"), shares, row.get("guess"), row.get("fault"))
-
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -76,7 +70,6 @@ class Run:
 
     @property
     def epochs(self) -> list[dict[str, Any]]:
-        """A dict for each epoch: `epoch`, `train_loss`, `valid_loss`, `valid_error`, …"""
         return list(self.record.get("epochs", ()))
 
     @property
@@ -97,16 +90,15 @@ class Run:
 def train(photos: Path, validation: Path | None = None, *, quiet: bool = False, **options: Option) -> Run:
     """Trains a model, as `kiln train PHOTOS [VALIDATION] --OPTION VALUE …` does; shows its lines as they come unless `quiet`.
 
-    An interrupt (Ctrl-C, a notebook's stop button) ends the run as at a terminal: the best epoch is saved, and the Run has
-    `was_stopped`. Without a finished epoch it is a KeyboardInterrupt; a second one ends the program at once."""
-    result, was_stopped = _run(["train", photos, *([] if validation is None else [validation])], options, quiet)
+    An interrupt ends the run as at a terminal: the best epoch is saved, if there is one, and the Run has `was_stopped`."""
+    result, was_stopped = _run(["train", photos, *([] if validation is None else [validation]), "--json"], options, quiet)
     if was_stopped and result["model"] is None:
         raise KeyboardInterrupt
     model = None if result["model"] is None else pathlib.Path(result["model"]).absolute()
     return Run(model, pathlib.Path(result["logs"]).absolute(), result["training"] or {}, was_stopped)
 
 
-class Model:
+class Model(contextlib.AbstractContextManager["Model"]):
     """A trained model in a folder. The first predict() starts a process that keeps it in memory until close(), the end of a
     `with`, or the end of Python. `options` are those of `kiln serve`: `device`, `min_confidence`, `answer_at`, …"""
 
@@ -114,9 +106,6 @@ class Model:
         self.path = pathlib.Path(path)
         self._options = options
         self._server: _Server | None = None
-
-    def __enter__(self) -> Model:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -131,11 +120,21 @@ class Model:
             return list(clients.map(server.ask, images))
 
     def evaluate(self, photos: Path, *, quiet: bool = True, **options: Option) -> dict[str, Any]:
-        """What `kiln evaluate PHOTOS --OPTION VALUE …` finds: `top1`, `macro_recall`, `classes` and all else that a model has
-        in evaluation.json. Its page and tables stay only with `output_path`."""
+        """What `kiln evaluate` finds: `top1`, … as in evaluation.json. Its page and tables stay only with `output_path`."""
         with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
             options = {"output_path": pathlib.Path(folder) / "evaluation", **options, "trained_model_path": self.path}
-            return _run(["evaluate", photos], options, quiet)[0]["models"][0]
+            return _run(["evaluate", photos, "--json"], options, quiet)[0]["models"][0]
+
+    def embed(self, photos: Iterable[Path], *, quiet: bool = True, **options: Option) -> list[list[float]]:
+        """The features of images, by their paths, in order: what `kiln embed` writes. NaN for one that cannot be used."""
+        photos = list(photos)
+        with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
+            file = pathlib.Path(folder) / "features.npy"
+            _run(["embed", *photos], {**options, "trained_model_path": self.path, "output_path": file}, quiet)
+            text = file.read_bytes()
+        values = memoryview(text)[10 + int.from_bytes(text[8:10], "little"):].cast("f").tolist()
+        width = len(values) // len(photos)
+        return [values[at:at + width] for at in range(0, len(values), width)]
 
     def close(self) -> None:
         """Ends the process of predict(), if there is one; the next predict() starts another."""
@@ -174,7 +173,8 @@ class _Server:
             answer = json.loads(response.read())
         if "error" in answer:
             raise Error(answer["error"], response.status, "ServerRefused", 1)
-        return Prediction._of(answer)
+        shares = {name[12:]: one for name, one in answer.items() if name.startswith("probability_") and one is not None}
+        return Prediction(answer.get("label"), answer.get("confidence"), shares, answer.get("guess"), answer.get("fault"))
 
 
 def _end(process: subprocess.Popen[bytes], folder: pathlib.Path) -> None:
@@ -220,17 +220,16 @@ def _start(words: Iterable[Any], folder: pathlib.Path, **streams: Any) -> subpro
 def _error(exit_code: int, folder: pathlib.Path) -> Error:
     try:
         told = json.loads((folder / "error.json").read_text(encoding="utf-8"))["Exception"]
-        message = told["Message"].split(told["ErrorId"] + ": ", 1)[-1]
-        return Error(message, told["ErrorCode"], told["ErrorId"], exit_code)
+        return Error(told["Message"].split(told["ErrorId"] + ": ", 1)[-1], told["ErrorCode"], told["ErrorId"], exit_code)
     except (OSError, ValueError, TypeError, KeyError):
         return Error(f"kiln ended with exit code {exit_code} and no report.", 1000, "InternalError", exit_code)
 
 
 def _run(words: list[Any], options: Mapping[str, Option], quiet: bool) -> tuple[dict[str, Any], bool]:
-    """The object that a command prints with --json, and whether it was interrupted. Its lines are shown as they come."""
+    """The object that a command prints with --json, if it does, and whether it was interrupted. Shows its lines as they come."""
     was_stopped = False
     with tempfile.TemporaryDirectory(prefix="kiln-") as folder, tempfile.TemporaryFile() as result, \
-            _start([*words, "--json", *_words(options)], pathlib.Path(folder), stdin=subprocess.DEVNULL, stdout=result,
+            _start([*words, *_words(options)], pathlib.Path(folder), stdin=subprocess.DEVNULL, stdout=result,
                    stderr=subprocess.PIPE) as process:
         while process.returncode is None:
             try:
@@ -245,6 +244,7 @@ def _run(words: list[Any], options: Mapping[str, Option], quiet: bool) -> tuple[
                 process.kill()
                 raise
         result.seek(0)
-        if text := result.read():
+        text = result.read() if "--json" in words else b"" if process.returncode else b"{}"
+        if text:
             return json.loads(text), was_stopped
         raise KeyboardInterrupt if was_stopped else _error(process.returncode, pathlib.Path(folder))

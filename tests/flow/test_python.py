@@ -1,4 +1,5 @@
 """`import kiln_trainer`: trains, answers and says what is wrong; an interrupt saves the model; in a notebook's kernel, too."""
+import csv
 import json
 import os
 import pathlib
@@ -49,6 +50,17 @@ class PythonTest(FlowTest):
             self.assertIsNone(bad.label)
             self.assertIn("not an image", bad.fault)
             self.assertEqual(good.label, answers[0].label)
+            kiln("embed", self.data / "val", "--trained-model-path", run.model_path, "--output-path", self.folder / "rows.csv")
+            with open(self.folder / "rows.csv", newline="") as file:
+                table = {row.pop("path"): [float(value) for value in row.values()] for row in csv.DictReader(file)}
+            rows = model.embed(self.photos, device="cpu")
+            self.assertEqual({len(row) for row in rows}, {512})
+            for photo, row in zip(self.photos, rows, strict=True):
+                for value, expected in zip(row, table[str(photo.relative_to(self.data / "val"))], strict=True):
+                    self.assertAlmostEqual(value, expected, places=4)
+            self.assertEqual(len(model.embed(iter(self.photos[:1]), device="cpu")), 1)
+            with self.assertRaisesRegex(kiln_python.Error, "nowhere.jpg"):
+                model.embed([self.photos[0], "nowhere.jpg"])
             measured = model.evaluate(self.data / "val", device="cpu")
             self.assertEqual(measured["images"], len(self.photos))
             self.assertTrue(0 <= measured["top1"] <= 1)
