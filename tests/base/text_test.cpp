@@ -87,5 +87,10 @@ TEST(Formatted, HasNoLengthLimit) {
   EXPECT_EQ(formatted("<%s>", longer.c_str()), "<" + longer + ">");
 }
 
+TEST(Aligned, CountsCharacters) {
+  EXPECT_EQ(aligned({{"\u043a\u043e\u0442", "1"}, {"horse", "22"}}),
+            "\u043a\u043e\u0442    1\nhorse  22\n");
+}
+
 }  // namespace
 }  // namespace kiln

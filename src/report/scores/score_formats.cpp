@@ -124,13 +124,15 @@ class JsonLines : public ScoreEncoder {
   std::vector<std::string> keys_;
 };
 
-// For people: "photo.jpg: cat 97.1 %, dog 2.1 %".
+// For people: "photo.jpg: cat 97.1 %, dog 2.1 %"; of several labels an image, those of the answer
+// first: "photo.jpg: cat;dog: cat 97.1 %, dog 80.1 %, fish 2.1 %".
 class ReadableLines : public ScoreEncoder {
  public:
   using ScoreEncoder::ScoreEncoder;
 
   std::string row(const Score& score) override {
     std::string line = score.path + ": " + (score.is_unsure ? columns_.unsure_text : "");
+    if (score.labels && !score.is_unsure) line += label_text(columns_.labels, score) + ": ";
     for (std::size_t i = 0; i < score.best.size(); ++i)
       line += (i == 0 ? "" : ", ") + columns_.labels[score.best[i].id] +
               formatted(" %.1f %%", 100 * static_cast<double>(score.best[i].confidence));

@@ -120,7 +120,8 @@ TEST(ScoreFormats, SeveralLabelsHaveSemicolons) {
               .fault = {}};
   score.labels = {0, 1};
   EXPECT_EQ(row_of(".csv", columns, score), "a.jpg,cat;dog,0.75,dog,\r\n");
-  EXPECT_EQ(row_of("", columns, score), "a.jpg: dog 75.0 %, cat 50.0 % (true label: dog)\n");
+  EXPECT_EQ(row_of("", columns, score),
+            "a.jpg: cat;dog: dog 75.0 %, cat 50.0 % (true label: dog)\n");
   score.labels->clear();
   score.is_unsure = true;
   EXPECT_EQ(nlohmann::json::parse(row_of(".jsonl", columns, score))["label"], "");
