@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "model/image_model.h"
 
 namespace kiln {
@@ -90,8 +91,8 @@ TEST(Catalogue, TimmsFilesAreOfOneRevisionAndHashIfTheyAreKnown) {
 }
 
 TEST(Catalogue, FamiliesDifferInOptionsAndRounding) {
-  const NetworkFamily& resnet = *find_family("ResNet");
-  const NetworkFamily& densenet = *find_family("DenseNet");
+  const NetworkFamily& resnet = *find_row(network_families(), "ResNet");
+  const NetworkFamily& densenet = *find_row(network_families(), "DenseNet");
   EXPECT_TRUE(resnet.allows(kZeroInitResidual));
   EXPECT_FALSE(resnet.allows(kMemoryEfficient));
   EXPECT_TRUE(densenet.allows(kMemoryEfficient));
@@ -121,10 +122,10 @@ TEST(Catalogue, FindsEveryNetworkByItsName) {
   const std::vector<std::string> names = network_names();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   for (const std::string& name : names) EXPECT_EQ(known_network(name).name, name);
-  EXPECT_EQ(&known_network("wide_resnet50_2").family(), find_family("ResNet"));
+  EXPECT_EQ(&known_network("wide_resnet50_2").family(), find_row(network_families(), "ResNet"));
   EXPECT_EQ(find_network("vgg16"), nullptr);
   EXPECT_EQ(find_network(""), nullptr);
-  EXPECT_EQ(find_family("Unet"), nullptr);
+  EXPECT_EQ(find_row(network_families(), "Unet"), nullptr);
   try {
     known_network("vgg16");
     FAIL() << "no error";
