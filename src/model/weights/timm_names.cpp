@@ -116,11 +116,13 @@ std::string parts_of_inverted(const Blocks& blocks, bool is_mobilenet) {
   }
   const int stages = blocks.empty() ? 0 : blocks.rbegin()->first.first + 1;
   const std::string last = " model.features." + std::to_string(stages + 1);
-  return parts + ".conv_reduce. .fc1. .conv_expand. .fc2. model.bn2." + last +
-         ".1. model.conv_stem. model.features.0.0. model.bn1. model.features.0.1. " +
+  return parts +
+         ".conv_reduce. .fc1. .conv_expand. .fc2. model.conv_stem. model.features.0.0. "
+         "model.bn1. model.features.0.1. " +
          (is_mobilenet
               ? "model.classifier. model.classifier.3. model.conv_head. model.classifier.0."
-              : "model.classifier. model.classifier.1. model.conv_head." + last + ".0.");
+              : "model.classifier. model.classifier.1. model.conv_head." + last + ".0. model.bn2." +
+                    last + ".1.");
 }
 
 // From their names to ours, or back.
