@@ -9,6 +9,7 @@ The program `kiln` does all of it, in a process of its own: what goes wrong ther
 command line's, with underscores. docs/python.md has the rest."""
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -127,14 +128,12 @@ class Model(contextlib.AbstractContextManager["Model"]):
 
     def embed(self, photos: Iterable[Path], *, quiet: bool = True, **options: Option) -> list[list[float]]:
         """The features of images, by their paths, in order: what `kiln embed` writes. NaN for one that cannot be used."""
-        photos = list(photos)
         with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
             file = pathlib.Path(folder) / "features.npy"
             _run(["embed", *photos], {**options, "trained_model_path": self.path, "output_path": file}, quiet)
             text = file.read_bytes()
-        values = memoryview(text)[10 + int.from_bytes(text[8:10], "little"):].cast("f").tolist()
-        width = len(values) // len(photos)
-        return [values[at:at + width] for at in range(0, len(values), width)]
+        end = 10 + int.from_bytes(text[8:10], "little")
+        return memoryview(text)[end:].cast("f", ast.literal_eval(text[10:end].decode())["shape"]).tolist()
 
     def close(self) -> None:
         """Ends the process of predict(), if there is one; the next predict() starts another."""

@@ -59,6 +59,7 @@ class PythonTest(FlowTest):
                 for value, expected in zip(row, table[str(photo.relative_to(self.data / "val"))], strict=True):
                     self.assertAlmostEqual(value, expected, places=4)
             self.assertEqual(len(model.embed(iter(self.photos[:1]), device="cpu")), 1)
+            self.assertEqual([len(row) for row in model.embed([self.data / "val"], device="cpu")], [512] * len(self.photos))
             with self.assertRaisesRegex(kiln_python.Error, "nowhere.jpg"):
                 model.embed([self.photos[0], "nowhere.jpg"])
             measured = model.evaluate(self.data / "val", device="cpu")
