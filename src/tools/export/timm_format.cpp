@@ -63,8 +63,9 @@ std::vector<OutputFile> timm_files(const ExportedModel& exported) {
                 {"first_conv", layer_of(*first)},
                 {"classifier", layer_of(*head)}}}};
   if (network.patch > 0) config["model_args"] = {{"img_size", {height, width}}};
-  const std::string folder =
-      "local-dir:" + std::filesystem::path(exported.config.output_path).filename().string();
+  // With or without a slash at its end.
+  const std::filesystem::path inside = std::filesystem::path(exported.config.output_path) / "";
+  const std::string folder = "local-dir:" + inside.parent_path().filename().string();
   const std::string use = python_to_answer(
       exported, "timm",
       "network = timm.create_model(" + quoted(folder) + ", pretrained=True).eval()\n");
