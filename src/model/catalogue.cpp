@@ -136,7 +136,7 @@ constexpr std::array<PublishedWeights, 21> kTimms{{
 }};
 
 std::string PublishedWeights::url() const {
-  const std::string name(file);
+  std::string name(file);
   if (file.starts_with("https://")) return name;
   if (file.ends_with(".pth")) return "https://download.pytorch.org/models/" + name;
   return "https://huggingface.co/timm/" + name + "/resolve/" +

@@ -35,7 +35,7 @@ import timm.data  # noqa: E402
 import torch  # noqa: E402
 import torchvision  # noqa: E402
 from PIL import Image, PngImagePlugin  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
 
 PREDICT = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "examples/predict.py"))
 SHARED = pathlib.Path(os.environ.get("KILN_SHARED", pathlib.Path(torch_packages.ROOT).parent / "shared"))
@@ -121,6 +121,7 @@ class Model:
         scale = 1 / logits.std(0).mean()
         state[last[0]] *= scale
         state[last[1]] = (state[last[1]] - logits.mean(0)) * scale
+        self.state = state
         save_file(state, folder / "model")
         (folder / "_meta.yaml").write_text("type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n")
         (folder / "index_to_label.csv").write_text(
@@ -287,7 +288,8 @@ def check_timm(kiln, model, crops):
     assert [*how["input_size"]] == [3, SIZE, SIZE] and [*how["mean"]] == MEAN and [*how["std"]] == STD, how
     resized = timm.data.create_transform(**how).transforms[0].size
     assert resized == SHORT, resized
-    ours = model.network(load_file(model.folder / "model")).double()
+    ours = model.network(model.state).double()  # through the model's file
+    save_file(model.state, model.folder / "model")
     images = torch.stack([PREDICT["prepare"](path, model.how) for path in sorted(crops.iterdir())[:8]]).double()
     with torch.inference_mode():
         worst = (theirs(images) - ours(images)).abs().max().item()

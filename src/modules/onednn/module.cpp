@@ -15,8 +15,8 @@ using Kind = memory::data_type;
 using Tag = memory::format_tag;
 
 const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
+  static const dnnl::engine kCpu(dnnl::engine::kind::cpu, 0);
+  return kCpu;
 }
 
 dnnl::stream& stream() {
