@@ -34,7 +34,8 @@ class PicturesTest(unittest.TestCase):
         (self.folder / "with").mkdir()
         (self.folder / "without").mkdir()
         (self.folder / "program").mkdir()
-        shutil.copy(pathlib.Path(KILN).parent / "libkiln.so", self.folder / "program")
+        for part in ("libkiln.so", "libkiln_onednn.so"):
+            shutil.copy(pathlib.Path(KILN).parent / part, self.folder / "program")
         self.without = shutil.copy(KILN, self.folder / "program/kiln")
 
     @classmethod
