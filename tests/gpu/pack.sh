@@ -5,12 +5,12 @@
 #
 # FILE is a tar archive, compressed as its name says (.tar.xz, XZ_OPT as usual, or .tar.gz); BUILD defaults to build/release.
 # PHOTOS: a folder of photographs in train/CLASS and val/CLASS, of which some go along; by default ../shared/data/photos, and
-# none where that is not there: at most 16 MB of them, or with --small 5 MB. KILN_NEXT names another build, whose kiln goes along as kiln-next, to be measured beside the
+# none where that is not there: at most 8 MB of them, or with --small 5 MB. KILN_NEXT names another build, whose kiln goes along as kiln-next, to be measured beside the
 # first. LibTorch stays behind. Fails if FILE is larger than 60 MB, or FILE and the repository together than 64 MiB.
 set -euo pipefail
 
 most_bytes=60000000 most_with_tree=$((64 << 20))
-most_photo_bytes=16000000
+most_photo_bytes=8000000
 programs=(kiln_parallel_test kiln_loader_device_uploader_test kiln_gradient_buckets_test kiln_nccl_pair_test kiln_model_tool kiln_bench)
 
 fail() { echo "pack.sh: $1" >&2; exit 1; }
