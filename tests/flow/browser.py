@@ -72,20 +72,12 @@ class Browser:
     """One page, in a `with` statement."""
 
     def __enter__(self):
-        for _ in range(2):  # on a busy machine it may end as it starts
-            try:
-                return self.started()
-            except RuntimeError:
-                self.__exit__()
-        return self.started()
-
-    def started(self):
         self.profile = tempfile.mkdtemp(prefix="kiln-browser-")
         to_browser, self.commands = os.pipe()
         self.answers, from_browser = os.pipe()
-        # The browser reads commands from descriptor 3 and answers to 4.
+        # The browser reads commands from descriptor 3 and answers to 4. Debian's sh knows no descriptor above 9.
         script = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
-        self.process = subprocess.Popen(["sh", "-c", script, "sh", PROGRAM, *OPTIONS, f"--user-data-dir={self.profile}"],
+        self.process = subprocess.Popen(["bash", "-c", script, "bash", PROGRAM, *OPTIONS, f"--user-data-dir={self.profile}"],
                                         pass_fds=(to_browser, from_browser), stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
