@@ -32,7 +32,7 @@ def setUpModule():
 
 class InsideTest(ImageTest):
     def test_it_is_small(self):
-        self.assertLess(self.engine.inspect(self.image)["Size"], 650e6)
+        self.assertLess(self.engine.inspect(self.image)["Size"], 720e6)
 
     def test_what_platforms_look_at(self):
         config = self.engine.inspect(self.image)["Config"]

@@ -10,7 +10,7 @@ def setUpModule():
 
 class WholeCpuImageTest(ImageTest):
     def test_it_is_what_was_promised(self):
-        self.assertLess(self.engine.inspect(self.image)["Size"], 650e6)
+        self.assertLess(self.engine.inspect(self.image)["Size"], 720e6)
         self.assertEqual(self.shell("ls /opt/kiln/bin").split(), ["kiln"])
 
     def test_it_trains_with_two_ranks(self):

@@ -31,8 +31,8 @@ if [ "$device" = cuda ]; then
   done
   build=$work/build next=$work/build
 fi
-KILN_NEXT=$next "$here/pack.sh" --small "$work/bundle.tar.gz" "$build" "$work/photos"  # xz takes four times as long
-packed=$(tar -tvf "$work/bundle.tar.gz" | awk '/kiln-gpu\/photos\// {sum += $3} END {print sum}')
+KILN_NEXT=$next XZ_OPT=-0 "$here/pack.sh" --small "$work/bundle.tar.xz" "$build" "$work/photos"
+packed=$(tar -tvf "$work/bundle.tar.xz" | awk '/kiln-gpu\/photos\// {sum += $3} END {print sum}')
 [ "$packed" -gt 0 ] && [ "$packed" -le 5000000 ] || { echo "dry_run.sh: $packed bytes of photographs were packed"; exit 1; }
 [ "$device" = cpu ] || PATH=$work/bin
-"$here/run.sh" --device "$device" --part "$part" --steps "$steps" "$work/bundle.tar.gz" "$work/results"
+"$here/run.sh" --device "$device" --part "$part" --steps "$steps" "$work/bundle.tar.xz" "$work/results"

@@ -61,7 +61,7 @@ done
 pack_mpirun
 if [ -n "${KILN_NEXT:-}" ]; then
   mkdir "$bundle/bin/next"
-  for binary in kiln libkiln.so libkiln_cuda.so; do
+  for binary in kiln libkiln.so libkiln_cuda.so libkiln_onednn.so; do
     install_library "$KILN_NEXT/$binary" "$bundle/bin/next/$binary" '$ORIGIN/../../lib'
   done
   sed 's|/bin/kiln"|/bin/next/kiln"|' "$bundle/kiln" >"$bundle/kiln-next"
