@@ -213,10 +213,12 @@ struct MpiThread::State {
 
   // For query_peers(): publishes the last known statuses and queries the peers for the next call.
   void take_peer_snapshot() {
-    const std::lock_guard lock(mutex);
-    if (!snapshot_wanted) return;
-    snapshot_wanted = false;
-    peer_snapshot = messages->peers();
+    {
+      const std::lock_guard lock(mutex);
+      if (!snapshot_wanted) return;
+      snapshot_wanted = false;
+      peer_snapshot = messages->peers();
+    }
     changed.notify_all();
     messages->ask();
   }
