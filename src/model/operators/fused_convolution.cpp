@@ -50,13 +50,10 @@ PreparedShape shape_of(const at::Tensor& x, std::int64_t kernel, std::int64_t st
 // `out`: what is overwritten, or undefined. Profilers see it as they see LibTorch's operators.
 at::Tensor result_of(Prepared& prepared, const PreparedShape& shape, const char* name,
                      const at::Tensor& maps, const at::Tensor& weight, at::Tensor out) {
-  const auto outputs = [&](std::int64_t side) {
-    return (side + 2 * shape.padding - shape.kernel) / shape.stride + 1;
-  };
   const at::Tensor x = maps.contiguous(at::MemoryFormat::ChannelsLast);
   out = out.defined() ? out.contiguous(at::MemoryFormat::ChannelsLast)
-                      : at::empty({shape.images, shape.out_channels, outputs(shape.height),
-                                   outputs(shape.width)},
+                      : at::empty({shape.images, shape.out_channels, shape.outputs(shape.height),
+                                   shape.outputs(shape.width)},
                                   x.options().memory_format(at::MemoryFormat::ChannelsLast));
   at::RecordFunction seen(at::RecordScope::FUNCTION);
   const std::array<c10::IValue, 2> inputs{x, weight};

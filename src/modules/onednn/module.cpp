@@ -66,14 +66,12 @@ struct Maps {
 
   explicit Maps(const PreparedShape& shape)
       : kernel(2, shape.kernel), stride(2, shape.stride), padding(2, shape.padding) {
-    const auto outputs = [&](std::int64_t side) {
-      return (side + 2 * shape.padding - shape.kernel) / shape.stride + 1;
-    };
     const Kind kind = shape.is_bfloat16 ? Kind::bf16 : Kind::f32;
     x = {{shape.images, shape.in_channels, shape.height, shape.width}, kind, Tag::nhwc};
-    out = {{shape.images, shape.out_channels, outputs(shape.height), outputs(shape.width)},
-           kind,
-           Tag::nhwc};
+    out = {
+        {shape.images, shape.out_channels, shape.outputs(shape.height), shape.outputs(shape.width)},
+        kind,
+        Tag::nhwc};
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     attributes.set_post_ops(after(shape));
   }

@@ -20,6 +20,10 @@ struct PreparedShape {
   bool adds;         // to what the output holds, before the activation
   Activation activation;
 
+  // The height or width of what comes out, of that of what goes in.
+  std::int64_t outputs(std::int64_t side) const {
+    return (side + 2 * padding - kernel) / stride + 1;
+  }
   bool operator==(const PreparedShape&) const = default;
 };
 
