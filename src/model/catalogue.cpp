@@ -159,6 +159,12 @@ const PublishedWeights* find_published(const KnownNetwork& network, std::string_
   return row.file.ends_with(".pth") && !row.file.starts_with("https://") ? &row : nullptr;
 }
 
+bool is_of_half(std::string_view file_name) {
+  return std::ranges::any_of(kTimms, [&](const PublishedWeights& row) {
+    return row.is_half && file_name.find(row.file) != file_name.npos;
+  });
+}
+
 const PublishedWeights& published_weights(const KnownNetwork& network, std::string_view word) {
   if (const PublishedWeights* found = find_published(network, word)) return *found;
   std::vector<std::string> others;

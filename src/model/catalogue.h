@@ -91,5 +91,7 @@ bool names_published(std::string_view weights);
 const PublishedWeights* find_published(const KnownNetwork& network, std::string_view word);
 // Throws Error kUserError, with the networks that have one, if there is none.
 const PublishedWeights& published_weights(const KnownNetwork& network, std::string_view word);
+// Whether the name of a file has that of one of timm's with `is_half`.
+bool is_of_half(std::string_view file_name);
 
 }  // namespace kiln

@@ -279,9 +279,11 @@ std::string resolve_weights(const std::string& weights, const std::string& sha25
              formatted(", %d MB, ", file.megabytes) +
              (weights == "timm" ? "license Apache 2.0, as timm states it"
                                 : "trained on ImageNet; license not stated by torchvision"));
-    FetchRequest request{.url = file.url(), .sha256 = sha256};
-    if (sha256.empty()) request.sha256 = file.sha256;
-    if (sha256.empty()) request.says = "Kiln's list of timm's files";
+    FetchRequest request{.url = file.url(), .sha256 = sha256, .max_bytes = kMaxStateDictBytes};
+    if (sha256.empty()) {
+      request.sha256 = file.sha256;
+      request.says = "Kiln's list of timm's files";
+    }
     return fetch_file(request, log).string();
   }
   const auto [file, part] = file_and_part(weights);

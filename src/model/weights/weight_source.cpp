@@ -339,11 +339,8 @@ WeightSource weights_of_file(const fs::path& path, const std::string& part) {
   const std::string timm_name = read_config_beside(path, source);
   refuse_filtered(timm_name);
   if (const KnownNetwork* known = find_network(timm_name)) source.network = known->name;
-  for (const KnownNetwork& network : known_networks())
-    if (const PublishedWeights* timms = find_published(network, "timm");
-        timms != nullptr && timms->is_half && !source.normalization &&
-        path.filename().string().find(timms->file) != std::string::npos)  // of fetch_file()
-      source.normalization = Normalization{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
+  if (!source.normalization && is_of_half(path.filename().string()))  // of fetch_file()
+    source.normalization = Normalization{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
   const std::string assumed = to_own_names(source.state, parts, timm_name);
   source.kind = kind_of(parts) + assumed + source.kind;
   add_classes(path, bytes, source);
