@@ -102,7 +102,7 @@ def trained(options, network, way, data, weights):
 def head(model):
     """Weight [C, D] and bias [C] of the last layer."""
     last = [numpy.frombuffer(values, numpy.float32).reshape(shape) for name, shape, values in tensors(model)
-            if name.startswith(("model.fc.", "model.classifier.3.", "model.heads.head."))]
+            if name.startswith(("model.fc.", "model.classifier.3.", "model.head."))]
     return sorted(last, key=lambda values: -values.ndim)
 
 
