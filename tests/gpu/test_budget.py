@@ -11,6 +11,9 @@ README = pathlib.Path(__file__).with_name("README.md")
 HEADER = "| options | operators | uploads | downloads | waits | sums |"
 KINDS = ("operator", "upload", "download", "wait", "sum")
 FEW, MANY = 2, 4  # steps of two runs, whose difference is that of the steps between
+# Rows that are counted by day; the others with KILN_NIGHTLY=1.
+BY_DAY = ("--optimizer sgd", "--precision fp16", "--mixup 0.2 --cutmix 1", "--print-freq 1", "--ranks 2",
+          "--model-name mobilenet_v3_large", "--model-name vit_s_16")
 
 
 def table():
@@ -48,11 +51,15 @@ class BudgetTest(GpuTest):
     def test_a_step_asks_for_what_the_table_says(self):
         before, rows, end = table()
         found, stories = {}, []
+        is_renewed = os.environ.get("KILN_RENEW") == "1"
         for options, expected in rows.items():
+            if options not in BY_DAY and not is_renewed and os.environ.get("KILN_NIGHTLY") != "1":
+                continue
             found[options], each = self.step(options)
             if found[options] != expected:
                 stories.append(f"{options}: {found[options]}, {expected} in the table: {sorted(each.items())}")
-        if os.environ.get("KILN_RENEW") == "1":
+        self.assertGreaterEqual(len(found), len(BY_DAY))
+        if is_renewed:
             write(before, found, end)
         self.assertEqual(stories, [], "\n".join(["", *stories]))
 
