@@ -236,11 +236,15 @@ class PublishedTest(FlowTest):
 
     def test_another_file_is_refused(self):
         self.server.content = self.content[:-1] + b"\1"
-        self.assert_refused(self.init("resnet18", "torchvision"), 1, "f37072fd", "SHA-256")
+        refused = self.init("resnet18", "torchvision")
+        self.assert_refused(refused, 1, "f37072fd", "SHA-256", "another network")
+        self.assertNotIn("--weights-sha256", refused.stderr)  # nobody gave a hash
         self.assertEqual([path.name[9:] for path in (self.folder / "cache/kiln/weights").iterdir()], [TORCHVISIONS + ".fetch"])
 
     def test_timms_are_compared_with_a_list(self):
-        self.assert_refused(self.init("resnet18", "timm"), 1, "80c49dee", "Kiln's list of timm's files")
+        refused = self.init("resnet18", "timm")
+        self.assert_refused(refused, 1, "80c49dee", "Kiln's list of timm's files", "another network")
+        self.assertNotIn("Check the URL", refused.stderr)  # nobody gave one
         self.assertEqual(self.proxy.targets, ["huggingface.co:443"])
         path = r"^/timm/resnet18\.a1_in1k/resolve/[0-9a-f]{40}/model\.safetensors$"
         self.assertRegex(self.server.requests[0][0], path)

@@ -226,9 +226,10 @@ fs::path file_in_cache(const FetchRequest& request, const fs::path& folder, Log&
     throw Error(ErrorCode::kFailedToDownloadFiles,
                 "The file from '" + request.url + "' has the SHA-256 " + hash + ", but " + source +
                     " says " + digits + ": it is damaged or a different file, and was removed. " +
-                    (is_given ? "Check the URL and the hash."
-                              : "If these digits are not a hash, give the full one to `kiln "
-                                "init-model --weights-sha256`."));
+                    (!request.advice.empty() ? request.advice
+                     : is_given              ? "Check the URL and the hash."
+                                : "If these digits are not a hash, give the full one to `kiln "
+                                  "init-model --weights-sha256`."));
   // If the process is killed in between, an earlier file does not match and is not used. Written in
   // place, because the lock is on this file.
   if (::ftruncate(lock.number(), 0) != 0) fail_to_write(record, errno);
@@ -251,8 +252,7 @@ std::string digits_in_name(const std::string& file_name) {
   std::string digits = file_name.substr(dash + 1, kNameDigits);
   if (digits.find_first_not_of(kHexDigits) != digits.npos) return "";
   const bool is_number = digits.find_first_not_of("0123456789") == digits.npos;
-  const bool is_date = is_number && (digits.starts_with("19") || digits.starts_with("20"));
-  return is_date ? "" : digits;
+  return is_number && (digits.starts_with("19") || digits.starts_with("20")) ? "" : digits;
 }
 
 fs::path fetch_file(const FetchRequest& request, Log& log) {
@@ -283,6 +283,7 @@ std::string resolve_weights(const std::string& weights, const std::string& sha25
     if (sha256.empty()) {
       request.sha256 = file.sha256;
       request.says = "Kiln's list of timm's files";
+      request.advice = "Perhaps a proxy changed it: try another network, or give a file's path.";
     }
     return fetch_file(request, log).string();
   }

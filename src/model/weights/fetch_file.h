@@ -25,6 +25,7 @@ struct FetchRequest {
   std::uint64_t max_bytes = std::uint64_t{4} << 30;
   int stall_s = 60;                       // seconds without progress before giving up
   std::string says = "--weights-sha256";  // where `sha256` stands
+  std::string advice = {};                // if the file has another; empty: for what a user gave
 };
 
 // Returns the file's path in the cache ($XDG_CACHE_HOME/kiln/weights, else ~/.cache/kiln/weights)
