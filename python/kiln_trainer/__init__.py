@@ -111,14 +111,12 @@ class Model(contextlib.AbstractContextManager["Model"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def predict(self, images: Iterable[Any]) -> list[Prediction]:
-        """The answers, in order. Images are paths, bytes of image files, Pillow's, or arrays of uint8, [height, width, 3] of
-        RGB or [height, width] of gray."""
-        if isinstance(images, (str, bytes, os.PathLike)):
-            raise TypeError("predict() takes a list of images: give [image] for one.")
+    def predict(self, images: Path | bytes | Iterable[Any]) -> list[Prediction]:
+        """The answers, in order; a path or bytes alone are one image. Images are paths, bytes of image files, Pillow's, or
+        arrays of uint8, [height, width, 3] of RGB or [height, width] of gray."""
         self._server = server = self._server or _Server(self.path, self._options)
         with concurrent.futures.ThreadPoolExecutor(_CLIENTS) as clients:
-            return list(clients.map(server.ask, images))
+            return list(clients.map(server.ask, [images] if isinstance(images, (str, bytes, os.PathLike)) else images))
 
     def evaluate(self, photos: Path, *, quiet: bool = True, **options: Option) -> dict[str, Any]:
         """What `kiln evaluate` finds: `top1`, … as in evaluation.json. Its page and tables stay only with `output_path`."""
@@ -126,10 +124,11 @@ class Model(contextlib.AbstractContextManager["Model"]):
             options = {"output_path": pathlib.Path(folder) / "evaluation", **options, "trained_model_path": self.path}
             return _run(["evaluate", photos, "--json"], options, quiet)[0]["models"][0]
 
-    def embed(self, photos: Iterable[Path], *, quiet: bool = True, **options: Option) -> list[list[float]]:
-        """The features of images, by their paths, in order: what `kiln embed` writes. NaN for one that cannot be used."""
+    def embed(self, photos: Path | Iterable[Path], *, quiet: bool = True, **options: Option) -> list[list[float]]:
+        """The features of images, by their paths, in order, as `kiln embed` writes them. NaN for one that cannot be used."""
         with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
             file = pathlib.Path(folder) / "features.npy"
+            photos = [photos] if isinstance(photos, (str, os.PathLike)) else photos
             _run(["embed", *photos], {**options, "trained_model_path": self.path, "output_path": file}, quiet)
             text = file.read_bytes()
         end = 10 + int.from_bytes(text[8:10], "little")
