@@ -117,8 +117,7 @@ void Stop::end_unless_epoch_fits(double train_seconds, double valid_seconds) {
 void Stop::end_for_time() {
   if (!has_time_limit() || is_out_of_time() || !has_more_steps()) return;
   plan().is_over = true;
-  const int next = state_.progress.epochs_done + 1;
-  const std::int64_t before = rule_.length.steps_before(next);
+  const std::int64_t before = rule_.length.steps_before(state_.progress.epochs_done + 1);
   if (state_.epoch.steps == 0 && before > 0) {  // all epochs so far are complete
     plan().steps = before;
     record_found();
@@ -182,20 +181,24 @@ void Stop::record_found() const {
 
 // Whether a run with --auto ends without fine-tuning. It still has a model, since the head is
 // fitted by then.
-bool Stop::leaves_fine_tuning_out(const TimePlan& plan) const {
-  return rule_.is_automatic && plan.is_over && plan.epochs == 0 && plan.steps == 0;
+bool Stop::leaves_fine_tuning_out() const {
+  return rule_.is_automatic && plan().is_over && plan().epochs == 0 && plan().steps == 0;
 }
 
-std::string Stop::time_text(const TimePlan& plan) const {
+std::string Stop::time_text() const {
   const std::string& limit = rule_.time_limit_word;
-  if (leaves_fine_tuning_out(plan))
+  const int first = rule_.length.first_epochs, last = last_epoch();
+  if (leaves_fine_tuning_out())
     return limit + ": no time for fine-tuning; one epoch takes about " +
-           duration_text(plan.epoch_seconds);
-  if (plan.epochs == 0)
-    return limit + formatted("; the number of epochs, at most %d, is set after the first",
-                             rule_.length.epochs);
-  return limit + ": " + plural(plan.epochs, "epoch fits", "epochs fit") + ", at about " +
-         duration_text(plan.epoch_seconds) + (plan.epochs == 1 ? "" : " each");
+           duration_text(plan().epoch_seconds);
+  if (plan().epochs == 0)
+    return limit +
+           formatted("; the number of epochs, at most %d, is set after epoch %d", last, first + 1);
+  return limit + ": " + plural(last, "epoch fits", "epochs fit") + ", at about " +
+         duration_text(plan().epoch_seconds) +
+         (first > 0   ? " each after the first"
+          : last == 1 ? ""
+                      : " each");
 }
 
 bool Stop::is_out_of_patience() const {
@@ -232,9 +235,9 @@ std::string Stop::early_text(const std::string& kept, bool can_resume) const {
 
 std::string Stop::time_end_text() const {
   const std::string limit = "--time-limit " + rule_.time_limit_word;
-  if (leaves_fine_tuning_out(plan())) return "No fine-tuning: " + limit + " leaves no time for it.";
+  if (leaves_fine_tuning_out()) return "No fine-tuning: " + limit + " leaves no time for it.";
   if (!is_out_of_time())
-    return "Training ended after " + plural(plan().epochs, "epoch", "epochs") +
+    return "Training ended after " + plural(last_epoch(), "epoch", "epochs") +
            ", all that fit into " + limit + ".";
   return formatted("Training ended in epoch %d, after ", state_.progress.epochs_done) +
          plural(plan().steps, "step", "steps") + " in total: " + limit +

@@ -120,8 +120,9 @@ class Stop {
   double images_in_time(double num_valid) const;
   // Whether no further step is made, for lack of time; the same on all ranks.
   bool is_out_of_time() const { return has_time_limit() && plan().is_over; }
-  // "30min: 12 epochs fit, …": what was decided, or before that, when it will be.
-  std::string time_text() const { return time_text(plan()); }
+  // "30min: 12 epochs fit, …": what was decided, or before that, when it will be. Counts all
+  // epochs, as every text does, also that of the fitted head.
+  std::string time_text() const;
 
   // After training.
   // "signal", "patience" or "time-limit", for the record; empty after the last epoch.
@@ -136,10 +137,9 @@ class Stop {
  private:
   TimePlan& plan() { return *state_.progress.time_plan; }
   const TimePlan& plan() const { return *state_.progress.time_plan; }
-  std::string time_text(const TimePlan& plan) const;
   bool is_out_of_patience() const;
   bool has_ended_for_time() const;
-  bool leaves_fine_tuning_out(const TimePlan& plan) const;
+  bool leaves_fine_tuning_out() const;
   double seconds_left() const { return rule_.time_limit_s - closing_s_ - clock_.seconds_used(); }
   double end_seconds() const;
   bool has_more_steps() const;

@@ -69,8 +69,11 @@ class AutoTest(FlowTest):
         self.assertIn(found["reason"], output)
 
     def test_the_head_is_kept_where_fine_tuning_makes_it_worse(self):
-        job = self.job("run", epochs=2, batch_size=4, learning_rate=1, checkpoint_path=None, checkpoint_every=None)
+        job = self.job("run", epochs=2, batch_size=4, learning_rate=1, time_limit="1h", checkpoint_path=None,
+                       checkpoint_every=None)
         output = self.ended(job)
+        self.assertEqual([event["epoch"] for event in job.events("epoch")], [1, 2, 3])
+        self.assert_names(output, "1h: 3 epochs fit", "at most 3, is set after epoch 2", "of 3\n")  # with that of the head
         found = self.found(job)
         self.assertEqual((found["keeps_tuned"], job.events("end")[-1]["saved_epoch"]), (False, 1), output)
         self.assertGreater(found["tuned_epoch"], 1)

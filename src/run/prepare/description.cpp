@@ -276,7 +276,8 @@ void plan_epochs(const Run& run, TextPairs& lines) {
         "the validation images");
   const std::optional<TimePlan>& time = run.state->progress.time_plan;
   const bool is_limited = run.stop->has_time_limit();
-  std::string steps = is_limited && time->epochs == 0 ? "at most " : "";
+  std::string steps = plan.is_automatic ? "after epoch 1, " : "";
+  if (is_limited && time->epochs == 0) steps += "at most ";
   steps +=
       formatted("%s of %s of %s, learning rate %g, warm-up %g epochs, %s, seed %lld",
                 plural(run.stop->scheduled_epochs(), "epoch", "epochs").c_str(),
