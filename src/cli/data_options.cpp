@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/paths.h"
 #include "cli/rows.h"
 
@@ -17,10 +18,11 @@ namespace {
 
 using enum Canvas;
 
-// A list of KEY=VALUE.
+// A list of KEY=VALUE; `is_read`: of PREFIX=PATH, which may be in a bucket.
 template <typename Value>
-Reader<Value> pairs(const char* value_name, Value (*parse)(const std::string&)) {
-  return {{.value_name = value_name},
+Reader<Value> pairs(const char* value_name, Value (*parse)(const std::string&),
+                    bool is_read = false) {
+  return {{.value_name = value_name, .is_read = is_read},
           [parse](const Option& option, const std::string& text, const std::string& where) {
             try {
               return parse(text_value(option, text, where));
@@ -39,7 +41,7 @@ Rows<RecordOptions> record_rows() {
   };
   constexpr auto kRoots = [](const std::string& text) {
     Pairs roots = parse_pairs(text);
-    for (auto& [prefix, folder] : roots) folder = local_path(folder);
+    for (auto& [prefix, folder] : roots) folder = local_path(folder, is_bucket(folder));
     return roots;
   };
   return {
@@ -60,7 +62,7 @@ Rows<RecordOptions> record_rows() {
           "path=NAME, label=NAME, split=NAME, group=NAME and weight=NAME, with commas and no "
           "spaces between them. Nothing after the = ignores a column. Default: usual names; see "
           "docs/data.md."),
-      opt(&RecordOptions::list_roots, "list-root", pairs<Pairs>("DIR", kRoots), kPaths,
+      opt(&RecordOptions::list_roots, "list-root", pairs<Pairs>("DIR", kRoots, true), kPaths,
           "Folder of the relative paths in a list of images, instead of the list's. PREFIX=DIR: "
           "paths that begin with PREFIX, such as s3://bucket/, are in DIR; several with commas.")};
 }

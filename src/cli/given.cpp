@@ -17,30 +17,35 @@ std::string GivenValue::where() const {
 
 void Given::add(const GivenValue& value) try {
   const std::string& text = value.text;
-  if (const RemovedWord* removed = find_removed(command.name, value.name(), text)) {
-    fault(value.position, value.where() + " " + excerpt(text) + " " + removed->fate() + ".");
-    return;
-  }
+  if (const RemovedWord* removed = find_removed(command.name, value.name(), text))
+    return fault(value.position, value.where() + " " + excerpt(text) + " " + removed->fate() + ".");
   values.push_back(value);
-  if (value.option->kind != ValueKind::kPath) return;
-  std::string& path = values.back().text;
-  if (const auto copy = copies.find(path); copy != copies.end() && value.option->is_read) {
-    path = copy->second;
-  } else if (is_bucket(path)) {
-    const std::string fault = value.option->is_read
-                                  ? fault_of_bucket(path)
-                                  : "outputs stay on this machine: give a folder here, and upload "
-                                    "it with `" +
-                                        upload_line(path) + "`";
-    if (!fault.empty())
-      throw std::invalid_argument("'" + without_secrets(path) + "' cannot be used: " + fault);
-    buckets.push_back(path);
-  } else {
-    path = local_path(path, value.name() == options::kWeights);
+  std::string& place = values.back().text;
+  if (value.option->kind == ValueKind::kPath) {
+    place = place_of(*value.option, text);
+  } else if (value.option->is_read) {
+    place.clear();
+    for (const auto& [prefix, folder] : parse_pairs(text))
+      place += (place.empty() ? "" : ",") + (prefix.empty() ? "" : prefix + "=") +
+               (is_bucket(folder) ? place_of(*value.option, folder) : folder);
   }
 } catch (const std::invalid_argument& why) {
   values.pop_back();
   fault(value.position, value.where() + " " + why.what() + ".");
+}
+
+std::string Given::place_of(const Option& option, const std::string& path) {
+  if (const auto copy = copies.find(path); copy != copies.end() && option.is_read)
+    return copy->second;
+  if (!is_bucket(path)) return local_path(path, option.name == options::kWeights);
+  const std::string fault = option.is_read ? fault_of_bucket(path)
+                                           : "outputs stay on this machine: give a folder here, "
+                                             "and upload it with `" +
+                                                 upload_line(path) + "`";
+  if (!fault.empty())
+    throw std::invalid_argument("'" + without_secrets(path) + "' cannot be used: " + fault);
+  buckets.push_back(path);
+  return path;
 }
 
 const GivenValue* Given::find(std::string_view name) const {
@@ -123,8 +128,9 @@ Settings Given::settings() const {
     Setting shown = *value;
     shown.text = without_secrets(shown.text);
     for (const auto& [url, path] : copies)  // also of a folder in it; it has no secrets
-      if (shown.option->is_read && (shown.text + "/").starts_with(path + "/"))
-        shown.text.replace(0, path.size(), url);
+      if (const std::size_t at = shown.text.find(path);
+          shown.option->is_read && at != shown.text.npos)
+        shown.text.replace(at, path.size(), url);
     const Option& option = *shown.option;  // one that is treated as given in any case says no more
     if (option.is_implied && shown.text == option.default_text) shown.origin = Origin::kDefault;
     settings = settings.replaced(std::move(shown));

@@ -41,9 +41,11 @@ struct Given {
   bool help = false;                               // --help
   std::string help_word = {};                      // the word after it
 
-  // Adds a value, with a path as local_path() reads it or that of a bucket's copy, or the fault of
-  // that.
+  // Adds a value, with its paths as place_of() says, or the fault of that.
   void add(const GivenValue& value);
+  // A path of an option as local_path() reads it, or that of a bucket's copy. Throws
+  // std::invalid_argument, with a clause.
+  std::string place_of(const Option& option, const std::string& path);
   const GivenValue* find(std::string_view name) const;  // nullptr if not given
   GivenValue* find(std::string_view name);
   bool has(std::string_view name) const { return find(name) != nullptr; }

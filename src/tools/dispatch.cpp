@@ -10,6 +10,7 @@
 #include "base/platform/launch_environment.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
+#include "base/url.h"
 #include "data/bucket/bucket_copy.h"
 #include "report/error_info.h"
 #include "run/process/versions.h"
@@ -73,7 +74,8 @@ int dispatch(const Invocation& invocation, Process& process) {
     prints_result = true;
   }
   const auto* inspect = std::get_if<InspectConfig>(&invocation.command);
-  const bool lists = inspect != nullptr && !inspect->check && inspect->valid_data_path.empty();
+  const bool lists = inspect != nullptr && is_bucket(inspect->path) && !inspect->check &&
+                     inspect->valid_data_path.empty();
   if (!invocation.buckets.empty() && !lists) {
     if (launched_local_rank() > 0) process.log.speak_for_rank(launched_rank());
     BucketFolders paths;

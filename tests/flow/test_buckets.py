@@ -107,6 +107,21 @@ class BucketTest(FlowTest):
             self.assert_refused(result, 2, "--path")
             self.assertNotIn("geheim", result.stdout + result.stderr)
 
+    def test_a_list_of_objects(self):
+        self.put_photos(2)
+        table = self.folder / "list.csv"
+        table.write_text("path,label\n" + "".join(f"s3://photos/all/{name}/{i}.png,{name}\n" for name in ("cats", "dogs")
+                                                  for i in range(2)))
+        self.assert_refused(kiln("inspect", table), 1, "4 paths begin with 's3://photos/'",
+                            "--list-root 's3://photos/PATH/=s3://photos/PATH/'")
+        for root in ("s3://photos/all/=s3://photos/all/", f"{self.data}/=/,s3://photos/=s3://photos"):
+            result = self.copy(table, "--list-root", root, "--cache-path", self.cache)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.assertEqual(json.loads(result.stdout)["images"], 4)
+        table.write_text("path,label\ncats/0.png,cats\ndogs/1.png,dogs\n")
+        result = kiln("inspect", table, "--list-root", "s3://photos/all", "--json", environment=self.environment())
+        self.assertEqual(json.loads(result.stdout)["images"], 2, result.stderr)
+
     # ---- the copy ----
 
     def test_what_changed_is_fetched_and_what_is_gone_is_gone(self):

@@ -316,7 +316,10 @@ void ListRows::refuse_faults() const {
         (prefix.starts_with("http")
              ? "', but Kiln downloads no images. Download them, and say where they are: "
              : "', which is not on this machine. Say where its files are: ") +
-        "--list-root '" + prefix + "=FOLDER/'.");
+        "--list-root '" + prefix + "=FOLDER/'" +
+        (is_bucket(prefix)
+             ? ", or have PATH copied: --list-root '" + prefix + "PATH/=" + prefix + "PATH/'."
+             : "."));
   if (num_faults_ > 0)
     sentences.push_back(plural(static_cast<long long>(num_faults_), "fault", "faults") + ": " +
                         faults_text(faults_, num_faults_) + ". Correct the list.");
