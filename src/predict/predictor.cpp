@@ -29,22 +29,18 @@ constexpr Normalization kUnchanged{{0, 0, 0}, {1, 1, 1}};
 constexpr int kMaxFolders = 100;  // to search for images
 
 bool has_images(const fs::path& folder) {
-  const FolderEntries entries(folder);
-  return std::any_of(entries.begin(), entries.end(), [](const FolderEntry& entry) {
+  return std::ranges::any_of(entries_if_readable(folder), [](const FolderEntry& entry) {
     return has_image_extension(entry.name) || has_archive_extension(entry.name);
   });
 }
 
 bool is_image_folder(const fs::path& folder) {
-  try {
-    if (has_images(folder)) return true;
-    int num_folders = 0;
-    for (const FolderEntry& entry : FolderEntries(folder)) {
-      if (entry.type != fs::file_type::directory) continue;
-      if (has_images(folder / entry.name)) return true;
-      if (++num_folders == kMaxFolders) break;
-    }
-  } catch (const fs::filesystem_error&) {  // reported when the model is read
+  if (has_images(folder)) return true;
+  int num_folders = 0;
+  for (const FolderEntry& entry : entries_if_readable(folder)) {
+    if (entry.type != fs::file_type::directory) continue;
+    if (has_images(folder / entry.name)) return true;
+    if (++num_folders == kMaxFolders) break;
   }
   return false;
 }

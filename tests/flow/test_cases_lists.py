@@ -121,6 +121,13 @@ class Files(ListsTest):
         self.assertEqual(found, sorted(self.pictures[i].read_bytes() for i in (0, 2)))
 
 
+    def test_a_list_without_an_extension(self):
+        """C10: the name says what a file is, and what to do is told."""
+        path = self.table("train", ("path", "label"), ("0.jpg", "x"), ("1.jpg", "y"))
+        self.assert_refused(kiln("inspect", path), 1, "'" + str(path), ".csv or .txt")
+        self.assert_refused(kiln("split", path, "--output-path", self.folder / "out"), 1, "rename the file", ".csv (a table)")
+
+
 class Labels(ListsTest):
     """What labels mean."""
 

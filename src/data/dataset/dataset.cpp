@@ -76,10 +76,11 @@ Listing list_of_any_kind(const DatasetContext& context) {
     if (has_record_name(file)) return list_records(context, root);
     if (is_label_list(file)) return list_rows(context);
     context.fail(
-        "it is a file instead of a folder of images. Give the folder, an archive that ends in "
-        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst, a record file that ends "
-        "in .tfrecord, .tfrecords or .rec, or a list of images that ends in .csv, .tsv, .txt, "
-        ".lst, .json, .jsonl, .ndjson, .manifest or .parquet.");
+        "it is a file whose name does not say what it is. Give a folder of images, or rename the "
+        "file: a list of images ends in .csv (a table), .txt (a path and a label on each line), "
+        ".tsv, .lst, .json, .jsonl, .ndjson, .manifest or .parquet, an archive in .zip, .tar, "
+        ".tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst, and a record file in .tfrecord, "
+        ".tfrecords or .rec.");
   }
   const fs::directory_iterator first(context.root, fault);
   if (fault) context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");

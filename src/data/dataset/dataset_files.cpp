@@ -99,12 +99,7 @@ using ListedFolder = std::pair<std::string_view, std::vector<std::uint32_t>>;
 ListFaults faults_in(const ListedFolder& folder, const SampleTable& samples, const fs::path& root) {
   const auto& [name, positions] = folder;
   FolderEntries entries;
-  if (positions.size() >= kWorthListing) {
-    try {
-      entries = FolderEntries(root / name);
-    } catch (const fs::filesystem_error&) {  // each of its files is then checked on its own
-    }
-  }
+  if (positions.size() >= kWorthListing) entries = entries_if_readable(root / name);
   ListFaults faults;
   for (const std::uint32_t i : positions) {
     const std::string_view file = samples.file_name(i), own = file.substr(name.size());
@@ -211,25 +206,20 @@ PackedFiles find_packed_files(const DatasetContext& context) {
   using Reason = LeftOut::Reason;
   PackedFiles files;
   std::string lost;
-  try {
-    for (const auto& [name, type, may_be_link] : FolderEntries(context.root)) {
-      if (is_never_data(name)) continue;
-      if (type == Type::directory || has_image_extension(name)) return {};
-      const bool is_archive = has_archive_extension(name),
-                 is_list = has_extension(name, ".parquet"),
-                 is_packed = is_archive || is_list || has_record_name(name);
-      if (type == Type::not_found && is_packed)
-        lost = name;
-      else if (type != Type::regular)
-        files.left_out.add(type == Type::not_found ? Reason::kBrokenLink : Reason::kDevice,
-                           std::string(name));
-      else if (is_packed)
-        (is_archive ? files.archives : is_list ? files.lists : files.records).emplace_back(name);
-      else if (name != kClassesName && name != kSourceName && !has_extension(name, ".idx"))
-        files.left_out.add_file(name);
-    }
-  } catch (const fs::filesystem_error&) {  // the folder reader will report it
-    return {};
+  for (const auto& [name, type, may_be_link] : entries_if_readable(context.root)) {
+    if (is_never_data(name)) continue;
+    if (type == Type::directory || has_image_extension(name)) return {};
+    const bool is_archive = has_archive_extension(name), is_list = has_extension(name, ".parquet"),
+               is_packed = is_archive || is_list || has_record_name(name);
+    if (type == Type::not_found && is_packed)
+      lost = name;
+    else if (type != Type::regular)
+      files.left_out.add(type == Type::not_found ? Reason::kBrokenLink : Reason::kDevice,
+                         std::string(name));
+    else if (is_packed)
+      (is_archive ? files.archives : is_list ? files.lists : files.records).emplace_back(name);
+    else if (name != kClassesName && name != kSourceName && !has_extension(name, ".idx"))
+      files.left_out.add_file(name);
   }
   if (!lost.empty() && !(files.archives.empty() && files.records.empty() && files.lists.empty()))
     context.fail("'" + lost +
@@ -433,11 +423,7 @@ std::vector<std::string> ListedFiles::unlisted(const SampleTable& samples) const
     std::vector<std::string> inner;
     in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
       const std::string& folder = folders[i];
-      FolderEntries entries;
-      try {
-        entries = FolderEntries(root_ / folder);
-      } catch (const fs::filesystem_error&) {  // no listed image needs it
-      }
+      const FolderEntries entries = entries_if_readable(root_ / folder);
       for (const auto& [name, type, may_be_link] : entries) {
         std::string path = folder + std::string(name);
         if (is_never_data(name)) continue;

@@ -123,6 +123,12 @@ FolderEntries::FolderEntries(const fs::path& folder) {
   sort_by_name(entries_);
 }
 
+FolderEntries entries_if_readable(const fs::path& folder) try {
+  return FolderEntries(folder);
+} catch (const fs::filesystem_error&) {
+  return {};
+}
+
 bool is_never_data(std::string_view name) {
   return name.starts_with('.') || name == "lost+found" || name == "__MACOSX" || name == "@eaDir" ||
          equal_in_any_case("thumbs.db", name) || equal_in_any_case("desktop.ini", name);

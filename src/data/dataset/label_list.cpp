@@ -33,12 +33,6 @@ std::string several_text(const std::string& labels) {
          "them, and --task single-label takes them as one name";
 }
 
-std::string unread_list_text(const std::string& label) {
-  return "has the label '" + excerpt(label) +
-         "', which may be several: write ';' between them, or give a list that ends in .jsonl, "
-         "with each image's labels as a list";
-}
-
 bool is_in_brackets(std::string_view label) {
   return (label.starts_with('[') && label.ends_with(']')) ||
          (label.starts_with('{') && label.ends_with('}'));
@@ -220,6 +214,7 @@ std::optional<std::string> ListRows::name_of(const ListedRow& row, bool is_wante
       fault(row.line, "has the prefix '" + prefix + "'");
     return {};
   }
+  name = with_extension(std::move(name));
   if (name.front() != '/' && name.find("/.") == name.npos && !name.starts_with('.') &&
       name.find("//") == name.npos && !name.ends_with('/'))
     return name;
@@ -234,6 +229,26 @@ std::optional<std::string> ListRows::name_of(const ListedRow& row, bool is_wante
   if (whole.starts_with(absolute_root_)) return whole.substr(absolute_root_.size());
   has_absolute_ = true;
   return whole;
+}
+
+// The name of the only image that is named so before its extension, as in Kaggle's tables, if there
+// is no file of the name itself.
+std::string ListRows::with_extension(std::string name) {
+  const std::size_t begin = name.rfind('/') + 1;
+  if (has_image_extension(name) || begin == name.size()) return name;
+  const auto [known, is_new] = folders_.try_emplace(name.substr(0, begin));
+  FolderEntries& entries = known->second;
+  if (is_new) entries = entries_if_readable(fs::path(absolute_root_) / known->first);
+  const std::string own = name.substr(begin), start = own + ".";
+  if (std::ranges::binary_search(entries, own, {}, &FolderEntry::name)) return name;
+  std::vector<std::string> found;
+  auto entry = std::ranges::lower_bound(entries, start, {}, &FolderEntry::name);
+  for (; entry != entries.end() && entry->name.starts_with(start); ++entry)
+    if (has_image_extension(entry->name) && without_extension(entry->name) == own)
+      found.emplace_back(entry->name);
+  if (found.size() > 1)
+    throw RowFault("'" + name + "' may be " + quoted_names(found, 2) + ": write its extension");
+  return found.empty() ? name : known->first + found.front();
 }
 
 // Several classes of an image, where that is the task.
@@ -266,15 +281,21 @@ int ListRows::labels_of(const ListedRow& row) {
 }
 
 // Unless --task single-label says what they are: labels in brackets, and with a mark beside a part
-// that is in another label, too. Lists of labels need no mark.
+// that is in another label, too; with blanks, only if all words are labels and no image has several
+// labels. Lists of labels need no mark.
 void ListRows::refuse_several() {
   const bool is_open = context.records.task == TaskKind::kAuto;
   if (context.records.task == TaskKind::kSingleLabel || has_lists_) return;
   std::vector<bool> are_several = list_from(labels_, is_in_brackets);
-  for (const char mark : is_open ? std::string{kLabelSeparator, '|'} : std::string{',', '|'}) {
+  for (const char mark : is_open ? std::string{kLabelSeparator, '|'} : std::string{',', '|', ' '}) {
     std::unordered_map<std::string_view, int> counts;
+    bool are_labels = std::ranges::none_of(sets_.sets(), [](auto& ids) { return ids.size() > 1; });
     for (const std::string& label : labels_)
-      for_each_part(label, mark, [&](std::string_view part) { ++counts[part]; });
+      for_each_part(label, mark, [&](std::string_view part) {
+        ++counts[part];
+        are_labels = are_labels && label_ids_.contains(std::string(part));
+      });
+    if (mark == ' ' && !are_labels) continue;
     for (std::size_t i = 0; i < labels_.size(); ++i)
       for_each_part(labels_[i], mark, [&](std::string_view part) {
         if (part != labels_[i] && counts.at(part) > 1) are_several[i] = true;
@@ -285,7 +306,11 @@ void ListRows::refuse_several() {
     classes.visit(set.samples.label(i), [&](int id) {
       const auto place = static_cast<std::size_t>(id);
       if (are_several[place])
-        fault(lines_[i], (is_open ? several_text : unread_list_text)(labels_[place]));
+        fault(lines_[i], is_open
+                             ? several_text(labels_[place])
+                             : "has the label '" + excerpt(labels_[place]) +
+                                   "', which may be several: write ';' between them, or give a "
+                                   "list that ends in .jsonl, with each image's labels as a list");
     });
 }
 

@@ -165,6 +165,7 @@ class ListRows {
   std::optional<ListedSet> set_of(const ListedRow& row);
   std::string absolute(std::string_view name) const;
   std::optional<std::string> name_of(const ListedRow& row, bool is_wanted = true);
+  std::string with_extension(std::string name);
   void pass_over(const ListedRow& row);
   int label_of(std::string_view text);
   int labels_of(const ListedRow& row);
@@ -181,6 +182,7 @@ class ListRows {
   std::string root_, absolute_root_;  // where relative paths begin
   std::string plain_folder_;  // of the last row with a "..", which leads through no link and back
   std::vector<std::pair<std::string, std::string>> prefixes_;  // and their folders, absolute
+  std::map<std::string, FolderEntries> folders_;               // of names without an extension
   std::string common_;  // the deepest folder with all images of other sets; empty: there are none
   std::vector<int> lines_;           // of the images
   std::vector<int> flags_of_rows_;   // flags_.label_of() what columns of 0 and 1 say

@@ -94,6 +94,9 @@ std::optional<ListPlaces> ListColumns::places(const std::vector<std::string>& co
   if (const std::size_t label = places[static_cast<std::size_t>(ListField::kLabel)];
       label != kNoColumn)
     for (const std::string& column : columns) refuse_second_label(columns[label], column);
+  if (places[0] == kNoColumn)  // of Kaggle; elsewhere it may stand beside the path
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (in_small_letters(trimmed(columns[i])) == "image_id") places[0] = i;
   if (places[0] == kNoColumn) return std::nullopt;
   return places;
 }

@@ -75,6 +75,9 @@ class FolderEntries {
   std::vector<FolderEntry> entries_;
 };
 
+// None if the folder or a link in it cannot be read.
+FolderEntries entries_if_readable(const std::filesystem::path& folder);
+
 // For a scan: more threads than processors, since on network mounts they mostly wait.
 constexpr int kScanThreads = 16;
 

@@ -89,8 +89,8 @@ class Warnings {
            ": every prediction will be correct, and the model learns nothing");
     if (!sets.empty() && std::ranges::all_of(sets, [](const auto& ids) { return ids.size() < 2; }))
       warn(
-          "--task multi-label, but no training image has several classes: in a list, a ';' is "
-          "between the labels of an image");
+          "--task multi-label, but no training image has several classes: in a list, a ';' and "
+          "no blank is between the labels of an image");
     for (const auto& [set, kind] :
          {std::pair(&sources_.train, "training"), std::pair(&sources_.valid, "validation")}) {
       if (set->is_stream()) continue;

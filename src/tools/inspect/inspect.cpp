@@ -88,10 +88,9 @@ void report_state(const StateDict& state, Report& report) {
     num_elements += elements;
     all += elements;
     // BatchNorm statistics are buffers, not parameters.
-    const bool statistic = tensor.name.ends_with("running_mean") ||
-                           tensor.name.ends_with("running_var") ||
-                           tensor.name.ends_with("num_batches_tracked");
-    if (statistic) buffers += elements;
+    if (tensor.name.ends_with("running_mean") || tensor.name.ends_with("running_var") ||
+        tensor.name.ends_with("num_batches_tracked"))
+      buffers += elements;
   }
   report["tensors"] = state.size();
   report["elements"] = all;
@@ -231,9 +230,10 @@ int inspect_file(const fs::path& path, const std::string& part, Report& report) 
         unread_kind_of_bytes(bytes) != nullptr)
       throw Error(ErrorCode::kUserError,
                   "'" + path.string() + "' is " + fault_of_unread(bytes) + ".");
-    throw Error(ErrorCode::kUserError,
-                "'" + path.string() + "' is neither an image nor a model file (" + fault.what() +
-                    "): give an image, a model file or a directory.");
+    throw Error(
+        ErrorCode::kUserError,
+        "'" + path.string() + "' is neither an image nor a model file (" + fault.what() +
+            "): give an image, a model or a folder. A list of images ends in .csv or .txt.");
   }
 }
 

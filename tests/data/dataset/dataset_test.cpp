@@ -173,7 +173,7 @@ TEST(Dataset, MissingEmptyAndWrongInputsAreError18) {
   EXPECT_NE(message_of(scratch / "data.zip").find("neither a zip, a tar"), std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("data.zip' cannot be used"), std::string::npos);
   fs::rename(scratch / "data.zip", scratch / "data.doc");
-  EXPECT_NE(message_of(scratch / "data.doc").find("is a file instead of a folder"),
+  EXPECT_NE(message_of(scratch / "data.doc").find("a file whose name does not say what it is"),
             std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("no image"), std::string::npos);
   fs::create_symlink("ring", scratch / "ring");

@@ -445,6 +445,30 @@ TEST_F(LabelList, SeveralLabelsThatMayMeanOtherThings) {
               {"dog/a.jpg=cat;cat, wild"}, several);
 }
 
+TEST_F(LabelList, BlanksBetweenTagsAreToldOf) {
+  const RecordOptions several = {.task = TaskKind::kMultiLabel};
+  const std::string tags = "path,tags\ndog/a.jpg,dog\ncat/a.jpg,cat\nother/f.jpg,";
+  expect_fault("l.csv", tags + "cat dog\n", {"1 fault", "line 4", "'cat dog'", "';'"}, several);
+  expect_rows("l.csv", tags + "hot dog\n",
+              {"dog/a.jpg=dog", "cat/a.jpg=cat", "other/f.jpg=hot dog"}, several);
+  expect_rows("l.csv", tags + "cat dog;dog\n",
+              {"dog/a.jpg=dog", "cat/a.jpg=cat", "other/f.jpg=cat dog;dog"}, several);
+  expect_rows("l.csv", "path,label\ndog/a.jpg,dog\ncat/a.jpg,cat\nother/f.jpg,cat dog\n",
+              {"dog/a.jpg=dog", "cat/a.jpg=cat", "other/f.jpg=cat dog"});
+}
+
+TEST_F(LabelList, NamesWithoutAnExtensionAreThoseOfTheOnlyImage) {
+  expect_rows("l.csv", "image_id,label\ndog/a,dog\ncat/a,cat\n", two_);
+  expect_rows("l.csv", "image_id,path,label\n7,dog/a,dog\n8,cat/a.jpg,cat\n", two_);
+  expect_rows("l.txt", "dog/a dog\ncat/b c cat\n", {"dog/a.jpg=dog", "cat/b c.jpg=cat"});
+  expect_fault("l.csv", "image_id,label\ndog/b,dog\n", {"'dog/b' is missing"});
+  expect_fault("l.csv", "image_id,label\ndog/a,dog\ndog/a.jpg,cat\n", {"line 3", "line 2"});
+  scratch_.put("cat/a.png", "");
+  expect_fault("l.csv", "image_id,label\ncat/a,cat\n", {"line 2", "'a.jpg', 'a.png'"});
+  scratch_.put("cat/a", "cat/a");
+  expect_rows("l.csv", "image_id,label\ncat/a,cat\n", {"cat/a=cat"});
+}
+
 TEST_F(LabelList, NamesWithAPointAreNoNumbersOfIm2rec) {
   expect_rows("l.lst", "0\tv1.0\tdog/a.jpg\n1\tv1\tcat/a.jpg\n",
               {"dog/a.jpg=v1.0", "cat/a.jpg=v1"});
