@@ -53,7 +53,7 @@ Rows<ServeConfig> serve_rows() {
                "Largest batch. An idle model answers at once; images are gathered only while it is "
                "busy.")}),
       opt(&Config::max_delay_ms, "max-delay-ms", from(0, 10'000, "ms"), kMachine,
-          "Longest time that a gathered image waits for others that are being decoded."),
+          "Longest time that a gathered image waits for others that are being decoded, on a GPU."),
       within(
           &Config::prediction,
           {opt(&Prediction::precision, "precision", kPrecisions, kMachine,

@@ -158,12 +158,14 @@ void Batcher::finish(const std::shared_ptr<Group>& group, bool has_failed) {
 
 std::vector<Batcher::ReadyImage> Batcher::next_batch(std::unique_lock<std::mutex>& lock,
                                                      bool was_gathered) {
-  const auto most = static_cast<std::size_t>(job_.config.batch_size);
-  const auto is_complete = [&] {
-    return is_stopping_ || ready_.size() >= most || num_decoding_ == 0;
-  };
-  const std::chrono::milliseconds max_delay(config_.max_delay_ms);
-  if (was_gathered) changed_.wait_until(lock, ready_.front().since + max_delay, is_complete);
+  auto most = static_cast<std::size_t>(job_.config.batch_size);
+  if (!job_.device.is_cuda) {
+    most = std::min(most, (ready_.size() + 1) / 2);
+  } else if (was_gathered) {
+    changed_.wait_until(
+        lock, ready_.front().since + std::chrono::milliseconds(config_.max_delay_ms),
+        [&] { return is_stopping_ || ready_.size() >= most || num_decoding_ == 0; });
+  }
   std::vector<ReadyImage> batch;
   while (!ready_.empty() && batch.size() < most &&
          (batch.empty() || batch[0].group->model == ready_.front().group->model)) {
