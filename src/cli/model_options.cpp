@@ -509,8 +509,8 @@ CommandInfo select_command() {
        opt(&Config::page, "page", path("FILE"), kPaths,
            "Page with the pictures of up to 200 of them, to label each by a click."),
        opt(&Config::number, "number", from(1, kMillion, "images"), {kAnswers, kParameter},
-           "How many images to choose, at most all: those that the model is unsure of or that are "
-           "unlike its training images, far from each other."),
+           "How many images to choose, at most all: those whose labels tell the most about all the "
+           "others."),
        within(&Config::prediction, prediction_rows())},
       check_select);
 }

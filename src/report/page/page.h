@@ -81,7 +81,6 @@ struct SelectionPage {
   std::string model, data_path;
   std::vector<std::string> classes = {};  // the model's
   std::vector<JudgedImage> images = {};   // in the order of their worth, without a label (-1)
-  std::vector<std::string> reasons = {};  // of each
 };
 std::string selection_html(const SelectionPage& page, const std::filesystem::path& path);
 

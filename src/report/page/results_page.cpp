@@ -104,11 +104,7 @@ std::string selection_html(const SelectionPage& page, const std::filesystem::pat
                                 "`decisions.csv`: `kiln train` takes it as `--labels`."),
                   .asks = true};
   if (page.classes.size() <= kMaxRows) gallery.classes = page.classes;
-  for (std::size_t i = 0; i < page.images.size(); ++i) {
-    ShownImage& picture = gallery.pictures.emplace_back(shown_image(data, page.images[i]));
-    picture.kinds = page.reasons[i];
-    picture.notes = {page.reasons[i]};
-  }
+  for (const JudgedImage& image : page.images) gallery.pictures.push_back(shown_image(data, image));
   return gallery_page("Images to label next", page, path, gallery_html(gallery));
 }
 

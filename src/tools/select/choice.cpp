@@ -1,72 +1,75 @@
 #include "tools/select/choice.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <functional>
+#include <limits>
 #include <utility>
 
+#include "train/features/likeness.h"
 #include "train/features/neighbors.h"
 
 namespace kiln {
 namespace {
 
-constexpr std::size_t kPoolOfOne = 10, kLeastPool = 1000, kMostCompared = 20'000;
-constexpr float kFarthest = 2;  // of 1 minus a cosine
-// Images that are alike in at least so many of a hundred held-out ones are nothing unusual.
-constexpr double kUnusual = 0.05;
-constexpr double kLeastWorth = 1e-6;  // the surest image can be chosen, too
+constexpr std::size_t kPool = 20'000;
+constexpr double kPrior = 0.3;  // in images: what a label says at most of a direction nobody knows
+constexpr float kTaken = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
 LabelingChoice::LabelingChoice(std::size_t count)
-    : count_(count),
-      size_(std::max(2 * count, std::clamp(kPoolOfOne * count, kLeastPool, kMostCompared))) {}
+    : count_(count), size_(std::max(2 * count, kPool)) {}
 
 void LabelingChoice::add(Candidate candidate) {
-  const Score& score = candidate.score;
-  const auto second = score.best.size() > 1 ? score.best[1].confidence : 0.0F;
-  const double doubt = 1 - static_cast<double>(score.best[0].confidence - second);
-  const double unlikeness = score.alike ? std::max(0.0, 1 - *score.alike / kUnusual) : 0;
-  candidate.worth = std::max({doubt, unlikeness, kLeastWorth});
-  candidate.reason = unlikeness > doubt ? ChoiceReason::kUnlike : ChoiceReason::kUnsure;
-  candidate.features =
-      (candidate.features / candidate.features.norm().clamp_min(1e-12)).to(at::kHalf);
+  candidate.features = unit_rows(candidate.features.unsqueeze(0))[0].to(at::kHalf);
   pool_.push_back(std::move(candidate));
-  if (pool_.size() == 2 * size_) keep_best();
+  if (pool_.size() == 2 * size_) draw();
 }
 
-void LabelingChoice::keep_best() {
-  std::ranges::stable_sort(pool_, std::ranges::greater{}, &Candidate::worth);
+void LabelingChoice::add_labeled(const at::Tensor& features) {
+  const at::Tensor rows = unit_rows(features.to(at::kDouble));
+  const at::Tensor products = rows.t().mm(rows);
+  known_ = known_.defined() ? known_ + products : products;
+}
+
+// By chance, and the same ones of the same images: those of the least hashes.
+void LabelingChoice::draw() {
+  std::ranges::sort(pool_, {}, [](const Candidate& one) { return std::pair(one.hash, one.image); });
   pool_.resize(std::min(pool_.size(), size_));
 }
 
 std::vector<Candidate> LabelingChoice::take() {
-  keep_best();
+  draw();
   std::vector<Candidate> chosen;
   if (pool_.empty()) return chosen;
   std::vector<at::Tensor> features;
-  std::vector<float> worths;
-  for (Candidate& candidate : pool_) {
-    features.push_back(std::move(candidate.features));
-    worths.push_back(static_cast<float>(candidate.worth));
-  }
-  at::Tensor rows = at::stack(features).to(at::kFloat);
-  rows /= rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);  // float16 has changed their lengths
-  const at::Tensor worth = at::tensor(worths);
+  for (Candidate& candidate : pool_) features.push_back(std::move(candidate.features));
+  const at::Tensor rows = unit_rows(at::stack(features).to(at::kFloat));
   features.clear();
-  at::Tensor nearest = at::full({rows.size(0)}, kFarthest);  // -1: a copy of one chosen
+  const at::Tensor prior = kPrior * at::eye(rows.size(1), at::kDouble);
+  // Of the weights the covariance, and of each image the variance of its answer, and what its label
+  // would take from those of all.
+  at::Tensor spread = (known_.defined() ? prior + known_ : prior).inverse().to(at::kFloat);
+  const at::Tensor all = rows.t().mm(rows) / rows.size(0);
+  at::Tensor products = rows.mm(spread);
+  at::Tensor variance = (products * rows).sum(1);
+  at::Tensor worth = (products.mm(all) * products).sum(1);
   while (chosen.size() < count_) {
-    const auto best = (worth * nearest).argmax().item<std::int64_t>();
-    if (nearest[best].item<float>() < 0) break;
-    nearest = nearest.minimum(1 - rows.mv(rows[best]));
-    nearest.masked_fill_(nearest < 1 - kSameFeatures, -1);
-    const auto place = static_cast<std::size_t>(best);
-    chosen.push_back(std::move(pool_[place]));
-    if (place >= count_) chosen.back().reason = ChoiceReason::kSpread;
+    const auto best = (worth / (1 + variance)).argmax().item<std::int64_t>();
+    if (worth[best].item<float>() == kTaken) break;
+    const at::Tensor row = rows[best], change = spread.mv(row), of_all = all.mv(change);
+    const at::Tensor scale = 1 + variance[best];
+    products = rows.mm(at::stack({change / scale, spread.mv(of_all), row}, 1));
+    const at::Tensor share = products.select(1, 0);
+    worth += share * (share * change.dot(of_all) - 2 * products.select(1, 1));
+    variance -= share.square() * scale;
+    spread -= change.outer(change / scale);
+    worth.masked_fill_(products.select(1, 2) > kSameFeatures, kTaken);
+    worth[best] = kTaken;  // of zeros, it is not like itself
+    chosen.push_back(std::move(pool_[static_cast<std::size_t>(best)]));
   }
   return chosen;
 }

@@ -1,8 +1,8 @@
 // `kiln select`: which images of an unlabeled folder to label next.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,12 +28,6 @@
 
 namespace kiln {
 namespace {
-
-constexpr std::array<const char*, 3> kReasons = {"unsure", "unlike", "spread"};  // by ChoiceReason
-
-const char* reason_of(const Candidate& candidate) {
-  return kReasons[static_cast<std::size_t>(candidate.reason)];
-}
 
 // A file there may have labels that somebody filled in.
 void require_new(const std::string& path) {
@@ -61,22 +55,24 @@ std::vector<Candidate> choose(const SelectConfig& config, PredictionJob& job,
     const at::Tensor known =  // undefined if all images are bad
         model.training_features && features.defined() ? model.training_features->are_known(features)
                                                       : at::Tensor();
+    std::vector<at::Tensor> labeled;
     for (AnsweredImage& image : batch.images) {
       Score& score = image.score;
       if (!score.fault.empty()) faults.add(score.path, score.fault, score.best.empty());
       const bool is_seen =
           seen && (seen->was_trained_on(image.hash) || seen->was_chosen_on(image.hash));
       if (score.best.empty()) continue;
+      const at::Tensor row = features[static_cast<std::int64_t>(*image.row)];
+      const bool is_known = is_seen || (known.defined() && known[*image.row].item<bool>());
+      if (is_known) labeled.push_back(row);
       if (is_seen)
         ++num_seen;
-      else if (known.defined() && known[*image.row].item<bool>())
-        ++num_copies;
-      else if (!hashes.insert(image.hash).second)
+      else if (is_known || !hashes.insert(image.hash).second)
         ++num_copies;
       else
-        choice.add(
-            {image.index, std::move(score), features[static_cast<std::int64_t>(*image.row)]});
+        choice.add({image.index, image.hash, std::move(score), row});
     }
+    if (!labeled.empty()) choice.add_labeled(at::stack(labeled));
     faults.check(num_images);
     progress.show(num_done += std::ssize(batch.images));
   });
@@ -92,12 +88,12 @@ std::vector<Candidate> choose(const SelectConfig& config, PredictionJob& job,
 }
 
 std::string table_of(const std::vector<Candidate>& chosen, const std::vector<std::string>& labels) {
-  std::string text = csv_line({"path", "label", "guess", "confidence", "alike", "reason"});
+  std::string text = csv_line({"path", "label", "guess", "confidence", "alike"});
   for (const Candidate& candidate : chosen) {
     const Score& score = candidate.score;
     const RankedClass& best = score.best.front();
     text += csv_line({score.path, "", labels[static_cast<std::size_t>(best.id)], best.confidence,
-                      score.alike ? ScoreCell(*score.alike) : ScoreCell(), reason_of(candidate)});
+                      score.alike ? ScoreCell(*score.alike) : ScoreCell()});
   }
   return text;
 }
@@ -119,7 +115,6 @@ std::string page_of(const SelectConfig& config, const PredictionJob& job,
     for (const RankedClass& one : score.best) image.best.push_back({one.id, one.confidence});
     if (page.images.size() <= kMostDrawn)
       image.thumbnail = thumbnail_of(job.images, candidate.image, pixels);
-    page.reasons.emplace_back(reason_of(candidate));
   }
   return selection_html(page, config.page);
 }

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -14,13 +15,11 @@ namespace {
 
 constexpr std::int64_t kWidth = 32;
 
-// In cluster `cluster`, with this margin between the two best classes.
-Candidate candidate(std::uint32_t image, int cluster, float margin) {
+// In cluster `cluster`.
+Candidate candidate(std::uint32_t image, int cluster) {
   at::Tensor features = 0.3 * at::randn({kWidth});
   features[cluster] += 10;
-  Score score;
-  score.best = {{0, 0.5F + margin / 2}, {1, 0.5F - margin / 2}};
-  return {image, score, features};
+  return {.image = image, .hash = 7919 * image % 10'007, .score = {}, .features = features};
 }
 
 std::vector<std::uint32_t> images_of(const std::vector<Candidate>& chosen) {
@@ -34,36 +33,51 @@ class LabelingChoiceOf : public testing::Test {
   LabelingChoiceOf() { at::manual_seed(5); }
 };
 
-// The hundred images of cluster 0 are all doubted more than those of cluster 1.
-TEST_F(LabelingChoiceOf, TwoClustersHasImagesOfBoth) {
-  LabelingChoice choice(10);
-  for (std::uint32_t i = 0; i < 100; ++i) choice.add(candidate(i, 0, 0.1F));
-  for (std::uint32_t i = 100; i < 110; ++i) choice.add(candidate(i, 1, 0.5F));
-  const std::vector<Candidate> chosen = choice.take();
-  ASSERT_EQ(chosen.size(), 10U);
-  EXPECT_LT(chosen[0].image, 100U);
-  EXPECT_EQ(chosen[0].reason, ChoiceReason::kUnsure);
-  EXPECT_GE(chosen[1].image, 100U);
-  EXPECT_EQ(chosen[1].reason, ChoiceReason::kSpread);
-  const auto num_of_first =
-      std::ranges::count_if(chosen, [](const Candidate& one) { return one.image < 100; });
-  EXPECT_GT(num_of_first, 1);
-  EXPECT_LT(num_of_first, 10);
+// The more images a label tells about, the sooner it is asked for.
+TEST_F(LabelingChoiceOf, ClustersHasAnImageOfEachTheLargestFirst) {
+  LabelingChoice choice(3);
+  for (std::uint32_t i = 0; i < 100; ++i) choice.add(candidate(i, 0));
+  for (std::uint32_t i = 100; i < 140; ++i) choice.add(candidate(i, 1));
+  for (std::uint32_t i = 140; i < 160; ++i) choice.add(candidate(i, 2));
+  const std::vector<std::uint32_t> images = images_of(choice.take());
+  ASSERT_EQ(images.size(), 3U);
+  EXPECT_LT(images[0], 100U);
+  EXPECT_TRUE(images[1] >= 100 && images[1] < 140) << images[1];
+  EXPECT_GE(images[2], 140U);
 }
 
-TEST_F(LabelingChoiceOf, AsManyAsThereAreIsAllOfThemAndTheMostDoubtedFirst) {
+TEST_F(LabelingChoiceOf, WhatIsLabeledNeedsNoOther) {
+  LabelingChoice choice(1);
+  for (std::uint32_t i = 0; i < 100; ++i) choice.add(candidate(i, 0));
+  for (std::uint32_t i = 100; i < 110; ++i) choice.add(candidate(i, 1));
+  for (int part = 0; part < 2; ++part)
+    choice.add_labeled(at::stack({candidate(0, 0).features, candidate(0, 0).features}));
+  EXPECT_GE(choice.take()[0].image, 100U);
+}
+
+TEST_F(LabelingChoiceOf, AsManyAsThereAreIsAllOfThem) {
   LabelingChoice choice(5);
-  for (std::uint32_t i = 0; i < 5; ++i)
-    choice.add(candidate(i, static_cast<int>(i), i == 3 ? 0.2F : 1.0F));
+  for (std::uint32_t i = 0; i < 5; ++i) choice.add(candidate(i, static_cast<int>(i)));
   const std::vector<std::uint32_t> images = images_of(choice.take());
-  EXPECT_EQ(images[0], 3U);
   EXPECT_EQ(std::set(images.begin(), images.end()).size(), 5U);
+}
+
+// Of more than are compared, too.
+TEST_F(LabelingChoiceOf, AnotherOrderIsTheSame) {
+  std::vector<Candidate> candidates;
+  for (std::uint32_t i = 0; i < 50'000; ++i)
+    candidates.push_back(candidate(i, static_cast<int>(i % 30)));
+  LabelingChoice one(20), other(20);
+  for (const Candidate& some : candidates) one.add(some);
+  std::ranges::reverse(candidates);
+  for (const Candidate& some : candidates) other.add(some);
+  EXPECT_EQ(images_of(one.take()), images_of(other.take()));
 }
 
 TEST_F(LabelingChoiceOf, CopiesHasOneOfThem) {
   LabelingChoice choice(5);
   for (std::uint32_t i = 0; i < 3; ++i) {
-    const Candidate one = candidate(i, static_cast<int>(i), 0.4F);
+    const Candidate one = candidate(i, static_cast<int>(i));
     Candidate copy = one, near_copy = one;
     copy.image += 10;
     near_copy.image += 20;
@@ -73,31 +87,10 @@ TEST_F(LabelingChoiceOf, CopiesHasOneOfThem) {
   EXPECT_EQ(choice.take().size(), 3U);
 }
 
-TEST_F(LabelingChoiceOf, SureImagesThatAreUnlikeAllOthersNamesThem) {
-  LabelingChoice choice(3);
-  for (std::uint32_t i = 0; i < 50; ++i) {
-    Candidate one = candidate(i, static_cast<int>(i % 30), 0.9F);
-    one.score.alike = i == 7 ? 0.001F : 0.5F;
-    choice.add(std::move(one));
-  }
-  const std::vector<Candidate> chosen = choice.take();
-  EXPECT_EQ(chosen[0].image, 7U);
-  EXPECT_EQ(chosen[0].reason, ChoiceReason::kUnlike);
-  EXPECT_NE(chosen[1].reason, ChoiceReason::kUnlike);
-}
-
-// More than the pool holds: what is doubted most stays, whenever it came.
-TEST_F(LabelingChoiceOf, ManyImagesKeepsTheMostDoubted) {
-  LabelingChoice choice(4);
-  for (std::uint32_t i = 0; i < 5000; ++i)
-    choice.add(candidate(i, static_cast<int>(i % 30), i % 1000 == 17 ? 0.0F : 0.98F));
-  for (const std::uint32_t image : images_of(choice.take())) EXPECT_EQ(image % 1000, 17U);
-}
-
 TEST_F(LabelingChoiceOf, FeaturesOfZerosAndNoImagesIsNoFault) {
   LabelingChoice choice(2);
   for (std::uint32_t i = 0; i < 2; ++i) {
-    Candidate one = candidate(i, 0, 0.5F);
+    Candidate one = candidate(i, 0);
     one.features = at::zeros({kWidth});
     choice.add(std::move(one));
   }
