@@ -65,8 +65,9 @@ TEST_F(LabelingChoiceOf, AsManyAsThereAreIsAllOfThem) {
 // Of more than are compared, too.
 TEST_F(LabelingChoiceOf, AnotherOrderIsTheSame) {
   std::vector<Candidate> candidates;
-  for (std::uint32_t i = 0; i < 50'000; ++i)
-    candidates.push_back(candidate(i, static_cast<int>(i % 30)));
+  const at::Tensor rows = at::randn({41'000, kWidth});
+  for (std::uint32_t i = 0; i < 41'000; ++i)
+    candidates.push_back({.image = i, .hash = 7919 * i % 41'011, .score = {}, .features = rows[i]});
   LabelingChoice one(20), other(20);
   for (const Candidate& some : candidates) one.add(some);
   std::ranges::reverse(candidates);
