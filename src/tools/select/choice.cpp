@@ -66,12 +66,12 @@ std::vector<Candidate> LabelingChoice::take() {
     if (worth[best].item<float>() == kTaken) break;
     const at::Tensor row = rows[best], change = spread.mv(row), of_all = all.mv(change);
     const at::Tensor scale = 1 + variance[best];
-    products = rows.mm(at::stack({change / scale, spread.mv(of_all), row}, 1));
-    const at::Tensor share = products.select(1, 0);
-    worth += share * (share * change.dot(of_all) - 2 * products.select(1, 1));
+    products = at::stack({change / scale, spread.mv(of_all), row}).mm(rows.t());
+    const at::Tensor share = products[0];
+    worth += share * (share * change.dot(of_all) - 2 * products[1]);
     variance -= share.square() * scale;
     spread -= change.outer(change / scale);
-    worth.masked_fill_(products.select(1, 2) > kSameFeatures, kTaken);
+    worth.masked_fill_(products[2] > kSameFeatures, kTaken);
     worth[best] = kTaken;  // of zeros, it is not like itself
     chosen.push_back(std::move(pool_[static_cast<std::size_t>(best)]));
   }
