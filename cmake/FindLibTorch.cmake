@@ -5,6 +5,7 @@
 #   Output: LibTorch::cpu   headers, c10 and torch_cpu
 #           LibTorch::gomp  its OpenMP runtime, of which a process may have only one
 #           LibTorch::cuda  adds torch_cuda, the CUDA runtime and NCCL, for the module only
+#           LibTorch_nvrtc_LIBRARY, LibTorch_cuda_INCLUDE_DIRS: CUDA's compiler library, and the headers of CUDA
 
 if(NOT KILN_TORCH_ROOT)
   if(DEFINED ENV{KILN_TORCH_ROOT} AND NOT "$ENV{KILN_TORCH_ROOT}" STREQUAL "")
@@ -35,6 +36,8 @@ find_path(LibTorch_cuda_INCLUDE_DIR cuda_runtime_api.h
           PATHS ${KILN_TORCH_ROOT}/nvidia/cu13/include ${KILN_TORCH_ROOT}/nvidia/cuda_runtime/include NO_DEFAULT_PATH)
 find_path(LibTorch_inner_INCLUDE_DIR crt/host_defines.h
           PATHS ${CMAKE_SOURCE_DIR}/.deps/headers/nvidia/cu13/include NO_DEFAULT_PATH)
+find_file(LibTorch_nvrtc_LIBRARY NAMES libnvrtc.so.13 libnvrtc.so.12
+          PATHS ${KILN_TORCH_ROOT}/nvidia/cu13/lib ${KILN_TORCH_ROOT}/nvidia/cuda_nvrtc/lib NO_DEFAULT_PATH)
 find_file(LibTorch_nccl_LIBRARY libnccl.so.2
           PATHS ${KILN_TORCH_ROOT}/nvidia/nccl/lib NO_DEFAULT_PATH)
 
@@ -48,7 +51,7 @@ endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY LibTorch_torch_cuda_LIBRARY
-                LibTorch_gomp_LIBRARY LibTorch_cudart_LIBRARY LibTorch_nccl_LIBRARY LibTorch_INCLUDE_DIR
+                LibTorch_gomp_LIBRARY LibTorch_cudart_LIBRARY LibTorch_nvrtc_LIBRARY LibTorch_nccl_LIBRARY LibTorch_INCLUDE_DIR
                 LibTorch_cuda_INCLUDE_DIR LibTorch_inner_INCLUDE_DIR
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE "Run environment/install.sh, or set KILN_TORCH_ROOT.")
@@ -70,8 +73,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_link_options(LibTorch::cpu INTERFACE LINKER:--disable-new-dtags)
 
   add_library(LibTorch::cuda INTERFACE IMPORTED)
-  file(GLOB cuda_include_dirs ${KILN_TORCH_ROOT}/nvidia/*/include)
-  target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${cuda_include_dirs} ${LibTorch_inner_INCLUDE_DIR})
+  file(GLOB LibTorch_cuda_INCLUDE_DIRS ${KILN_TORCH_ROOT}/nvidia/*/include)
+  list(APPEND LibTorch_cuda_INCLUDE_DIRS ${LibTorch_inner_INCLUDE_DIR})
+  target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${LibTorch_cuda_INCLUDE_DIRS})
   target_compile_definitions(LibTorch::cuda INTERFACE USE_C10D_NCCL)
   # torch_cuda registers its kernels from static constructors, so nothing may drop it as unused.
   target_link_options(LibTorch::cuda INTERFACE LINKER:--no-as-needed)
