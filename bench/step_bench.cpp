@@ -75,6 +75,7 @@ std::unique_ptr<ImageModel> random_model(const StepConfig& config, at::Device de
   std::unique_ptr<ImageModel> model =
       make_image_model({.model_name = config.model_name, .num_classes = config.classes});
   model->prepare(device);
+  if (environment("KILN_FUSED_NORM") == "1") model->fuse_norms();
   return model;
 }
 

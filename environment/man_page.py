@@ -21,6 +21,7 @@ VARIABLES = {
     "GOMP_SPINCOUNT, OMP_WAIT_POLICY": "If set, they decide how compute threads wait.",
     "NCCL_DEBUG, NCCL_DEBUG_FILE": "If set, they decide what NCCL logs, and where.",
     "RANK, WORLD_SIZE, JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID": "The part of `--part auto`.",
+    "KILN_FUSED_NORM": "If 1, training on GPUs computes BatchNorm and what follows it in Kiln's own kernels.",
     "KILN_SHARE_GPU": "If set, ranks may share a GPU.",
     "KILN_PASS_ON": "More variables for the ranks on other hosts: NAME,NAME.",
     "KILN_HOSTS_KEY": "File of the ssh key of a SageMaker job's hosts.",

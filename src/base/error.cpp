@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
 
@@ -110,7 +111,10 @@ std::exception_ptr explained_words(std::string_view what) {
     return failure_of(ErrorCode::kFailedToCompleteOperation,
                       "The GPU failed: " + first_line(what) +
                           ". Check nvidia-smi -q, and dmesg for Xid; after a hardware or driver "
-                          "fault, reset the GPU or use another.");
+                          "fault, reset the GPU or use another." +
+                          (environment("KILN_FUSED_NORM") == "1"
+                               ? " KILN_FUSED_NORM=0 leaves out Kiln's own kernels."
+                               : ""));
   return nullptr;
 }
 

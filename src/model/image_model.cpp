@@ -179,6 +179,10 @@ class NetworkModel : public ImageModel {
     for (const auto& norm : norms_) norm->synchronize(ranks);
   }
 
+  void fuse_norms() override {
+    for (const auto& norm : norms_) norm->fuse_activation();
+  }
+
   void fold_batch_norm() override {
     train(false);
     for (const auto& norm : norms_) norm->fold();

@@ -86,6 +86,9 @@ class ImageModel {
   // From now on every BatchNorm uses the batches of all ranks. Not supported for memory-efficient
   // DenseNets, whose recomputation in backward sees only this rank's batch.
   virtual void synchronize_batch_norm(const BatchRanks& ranks) = 0;
+  // From now on BatchNorm on GPUs and what follows it are one operation where they can be
+  // (model/operators/fused_norm.h).
+  virtual void fuse_norms() {}
   // For inference only, after prepare(): folds every BatchNorm that directly follows a convolution
   // into it, which saves a pass over the convolution's output. The logits are the same up to
   // rounding. Afterwards state() must not be saved: the folded weights are not those of a model

@@ -91,14 +91,31 @@ at::Tensor BatchNorm2d::convolved(const at::Tensor& x, Activation activation,
                                   const std::function<at::Tensor()>& added) {
   if (FusedConvolution* fused = is_folded_ ? before_->fused_for(x) : nullptr)
     return fused->forward(x, activation, added ? added() : at::Tensor());
-  at::Tensor out = forward(before_->forward(x));
+  return activated_norm(before_->forward(x), activation, added);
+}
+
+at::Tensor BatchNorm2d::activated_norm(const at::Tensor& x, Activation activation,
+                                       const std::function<at::Tensor()>& added) {
+  if (fuses_activation_ && !is_folded_) {
+    const NormParameters of{.weight = weight_,
+                            .bias = bias_,
+                            .running = {running_mean_, running_var_, plan_.momentum},
+                            .epsilon = plan_.epsilon,
+                            .uses_batch = is_training(),
+                            .ranks = ranks_};
+    const bool has_relu = activation == Activation::kRelu;
+    if (can_fuse_norm(x, of))
+      return activated(fused_norm(x, of, has_relu, added ? added() : at::Tensor()),
+                       has_relu ? Activation::kNone : activation);
+  }
+  at::Tensor out = forward(x);
   if (added) out.add_(added());
   return activated(std::move(out), activation);
 }
 
 at::Tensor BatchNorm2d::joined_relu(const std::vector<at::Tensor>& maps) {
   if (fuses(maps.front())) return kiln::joined_relu(maps, scale_, shift_, /*side=*/1);
-  return forward(at::cat(maps, 1)).relu_();
+  return activated_norm(at::cat(maps, 1), Activation::kRelu);
 }
 
 at::Tensor BatchNorm2d::joined_relu_means(const std::vector<at::Tensor>& maps) const {

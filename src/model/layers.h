@@ -16,6 +16,7 @@
 
 #include "model/image_model.h"
 #include "model/operators/fused_convolution.h"
+#include "model/operators/fused_norm.h"
 #include "model/operators/sync_batch_norm.h"
 
 namespace kiln {
@@ -86,6 +87,8 @@ class BatchNorm2d : public torch::nn::Module {
   // fixed_statistics() of the original forward().
   static at::Tensor normalize_again(const at::Tensor& x, const at::Tensor& weight,
                                     const at::Tensor& bias, const std::array<at::Tensor, 2>& fixed);
+  // From now on convolved() and joined_relu() take fused_norm() where they can.
+  void fuse_activation() { fuses_activation_ = true; }
   // From now on training mode uses the statistics of all ranks' batches.
   void synchronize(BatchRanks ranks) { ranks_ = std::move(ranks); }
   // Inference only: folds this layer into the preceding convolution, if there is one.
@@ -98,10 +101,13 @@ class BatchNorm2d : public torch::nn::Module {
 
  private:
   std::array<at::Tensor, 2> scale_and_shift() const;  // in float64
+  // forward(), the addition of `added` if given, and the activation.
+  at::Tensor activated_norm(const at::Tensor& x, Activation activation,
+                            const std::function<at::Tensor()>& added = {});
 
   std::shared_ptr<Conv2d> before_;
   NormPlan plan_;
-  bool is_folded_ = false;
+  bool is_folded_ = false, fuses_activation_ = false;
   BatchRanks ranks_;  // without `sum`: uses this rank's batch only
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
   at::Tensor scale_, shift_;  // what it computes, if fused

@@ -146,6 +146,7 @@ speed() {
     rates "$precision" $network "$data" --batch-size $batch --precision "$precision"
     ! in_full || beside "$precision" "$logs/torch.jsonl" "precision=$precision" compiled=False
   done
+  ! in_full || KILN_FUSED_NORM=1 rates own_norms $network "$data" --batch-size $batch --precision bf16
   shortened "$network of ${side}x$side, batch $batch, $((drawn * copies)) images"
 }
 

@@ -174,4 +174,4 @@ if __name__ == "__main__":
     import torch_packages  # noqa: F401: before torch
     import torch
     NormKernelsTest.library = library
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1], failfast=True)

@@ -21,6 +21,9 @@ class UnitsTest(unittest.TestCase):
     def test_gradient_buckets(self):
         self.assert_passes("kiln_gradient_buckets_test")
 
+    def test_fused_norm(self):
+        self.assert_passes("kiln_fused_norm_test")
+
     def test_pair(self):
         self.assert_passes("kiln_nccl_pair_test")
 

@@ -21,6 +21,7 @@
 #include <string>
 
 #include "base/files.h"
+#include "base/system.h"
 #include "model/catalogue.h"
 #include "model/image_model.h"
 #include "model/networks.h"
@@ -114,6 +115,7 @@ void run(const std::string& mode, const std::string& name, const std::string& in
   const Input input = read_input(in);
   load_tensors(model->state(), input.weights, in);
   model->prepare(device);
+  if (environment("KILN_FUSED_NORM") == "1") model->fuse_norms();
   model->train(true);
   for (const auto& module : network->modules())
     if (auto* drop = module->as<Drop>(); drop != nullptr && mode == "step") drop->train(false);

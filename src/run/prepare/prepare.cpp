@@ -17,6 +17,7 @@
 #include "base/system.h"
 #include "data/dataset/image_bytes.h"
 #include "data/stream/record_stream.h"
+#include "model/operators/fused_norm.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "parallel/processors/contention.h"
@@ -309,6 +310,21 @@ void synchronize_batch_norm(const Run& run, ImageModel& model) {
        }});
 }
 
+// With KILN_FUSED_NORM=1, if that computes what LibTorch does on the GPUs of all ranks.
+void fuse_norms(Run& run) {
+  const Device& device = run.machine.device;
+  if (!device.is_cuda) return;
+  const bool is_wanted = environment("KILN_FUSED_NORM") == "1";
+  const std::vector<std::string> faults = run.world.gather(
+      is_wanted ? fused_norm_fault(torch_device(device), type_of(run.plan.precision.precision))
+                : "KILN_FUSED_NORM is not 1 on every rank");
+  const auto fault = std::ranges::find_if(faults, [](const auto& text) { return !text.empty(); });
+  if (fault == faults.end())
+    run.model->fuse_norms();
+  else if (is_wanted && run.world.leads())
+    run.console.warning("BatchNorm is LibTorch's, as Kiln's own kernels cannot be used: " + *fault);
+}
+
 // Every rank has rank 0's weights afterwards.
 void connect(const RanksConfig& config, Run& run) {
   run.communicator = join_communicator(run.world, config, run.config.output.log_path,
@@ -318,6 +334,7 @@ void connect(const RanksConfig& config, Run& run) {
   if (run.config.ranks.sync_batch_norm && run.world.size() > 1)
     run.batch_norm_lane = run.communicator->second_lane("BatchNorm all-reduce");
   synchronize_batch_norm(run, *run.model);
+  fuse_norms(run);
 }
 
 // The state at the first step, or that of the checkpoint.
