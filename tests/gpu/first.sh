@@ -45,6 +45,7 @@ unit_tests() {
   kiln_parallel_test --gtest_filter='CudaModule*' | tee "$logs/tests.txt"
   kiln_loader_device_uploader_test | tee -a "$logs/tests.txt"
   kiln_gradient_buckets_test | tee -a "$logs/tests.txt"
+  kiln_fused_norm_test | tee -a "$logs/tests.txt"
   local passed skipped
   passed=$(grep -c '^\[       OK' "$logs/tests.txt")
   skipped=$(grep '^\[  SKIPPED' "$logs/tests.txt" | grep -v listed | awk '{print $4}' | sort -u | tr '\n' ' ')

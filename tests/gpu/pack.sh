@@ -11,7 +11,7 @@ set -euo pipefail
 
 most_bytes=60000000 most_with_tree=$((64 << 20))
 most_photo_bytes=8000000
-programs=(kiln_parallel_test kiln_loader_device_uploader_test kiln_gradient_buckets_test kiln_nccl_pair_test kiln_model_tool kiln_bench)
+programs=(kiln_parallel_test kiln_loader_device_uploader_test kiln_gradient_buckets_test kiln_fused_norm_test kiln_nccl_pair_test kiln_model_tool kiln_bench)
 
 fail() { echo "pack.sh: $1" >&2; exit 1; }
 [ "${1:-}" != --small ] || { most_photo_bytes=5000000; shift; }
