@@ -3,6 +3,8 @@
 Both compute with the CPU's kernels, so in float32 they write the same weights to the bit.
 """
 import json
+import os
+import unittest.mock
 
 from stand_in import GpuTest, kiln, main
 
@@ -27,16 +29,29 @@ class TrainingTest(GpuTest):
     def test_two_ranks_write_the_weights_of_the_cpu(self):
         self.assert_as_on_the_cpu(ranks=2)
 
+    # At 32 pixels, norms over 14 numbers make a thousandth of rounding.
+    def losses(self, name, device, fused="0", **options):
+        """Of the only epoch, in training and validation."""
+        with unittest.mock.patch.dict(os.environ, KILN_FUSED_NORM=fused):
+            self.weights(name, device, learning_rate=1e-5, image_size=64, **options)
+        lines = (self.folder / f"logs-{name}/metrics.jsonl").read_text().splitlines()
+        [epoch] = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
+        return epoch["train"]["loss_sum"], epoch["valid"]["loss_sum"]
+
     # Other operators than a CPU's. In the last step one rank has no image: its statistics count as nothing.
     def test_synchronized_batch_norm_is_that_of_the_cpu(self):
-        losses = []
-        for device in ("cuda", "cpu"):  # at 32 pixels, norms over 14 numbers make a thousandth of rounding
-            self.weights(device, device, ranks=2, sync_batch_norm=True, batch_size=7, learning_rate=1e-5, image_size=64)
-            lines = (self.folder / f"logs-{device}/metrics.jsonl").read_text().splitlines()
-            [epoch] = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
-            losses += [epoch["train"]["loss_sum"], epoch["valid"]["loss_sum"]]
-        for ours, theirs in zip(losses[:2], losses[2:], strict=True):
+        options = {"ranks": 2, "sync_batch_norm": True, "batch_size": 7}
+        right = self.losses("cpu", "cpu", **options)
+        for fused in "01":
+            for ours, theirs in zip(self.losses(f"gpu-{fused}", "cuda", fused, **options), right, strict=True):
+                self.assertAlmostEqual(ours / theirs, 1, delta=2e-4)
+
+    # On emulated kernels; a line says it if they cannot be used. In float64 a step is equal to 1e-10 (gpu.steps.fused_norm_1).
+    def test_fused_norms_train_as_the_operators_of_libtorch(self):
+        for ours, theirs in zip(self.losses("fused", "cuda", "1"), self.losses("gpu", "cuda"), strict=True):
+            self.assertNotEqual(ours, theirs)
             self.assertAlmostEqual(ours / theirs, 1, delta=2e-4)
+        self.assertNotIn("cannot be used", (self.folder / "logs-fused/70_driver_log_0.txt").read_text())
 
     def test_nvml_that_never_returns_does_not_stop_a_run(self):
         for hangs, load in ((0, {"utilization_percent": 40, "power_watts": 123}), (1, None)):
