@@ -4,10 +4,11 @@
     bench/labeling.py KILN DATA WEIGHTS OUT [--rounds 5] [--seeds 5] [--first 50] [--number 50] [--pool N]
 
 DATA holds class folders in train and in val, such as CIFAR-10; WEIGHTS is what `kiln train --weights` takes, without a
-seen_images.bin that has images of DATA: `kiln select` would take those for labeled ones. Of each seed, the same --first images are labeled at the start; then, in each round, --number more: once those that `kiln select` names, once drawn
-at random. After each round a head is fitted to all labeled images (--freeze backbone) and measured on val. --pool N: only so
-many training images of each seed, drawn at random. Writes the curve as a table in Markdown, mean and spread over the seeds, the
-share of seeds in which select was better, and every figure to OUT/figures.json. Standard library only.
+seen_images.bin that has images of DATA: `kiln select` would take those for labeled ones. Of each seed, the same --first images
+are labeled at the start; then, in each round, --number more: once those that `kiln select` names, once drawn at random. After
+each round a head is fitted to all labeled images (--freeze backbone) and measured on val. --pool N: only so many training
+images of each seed, drawn at random. Writes the curve as a table in Markdown, mean and spread over the seeds, the share of
+seeds in which select was better, and every figure to OUT/figures.json. Standard library only.
 """
 import argparse
 import csv
