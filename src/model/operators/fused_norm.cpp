@@ -6,7 +6,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/batch_norm.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -19,6 +18,8 @@
 #include <optional>
 #include <tuple>
 #include <vector>
+
+#include "model/operators/shared_statistics.h"
 
 namespace kiln {
 namespace {
@@ -84,31 +85,22 @@ at::Tensor aligned(In map, at::ScalarType type) {
                                                                                 : dense.clone();
 }
 
-double numbers_a_channel(In x) {
-  return static_cast<double>(x.size(0) * x.size(2) * x.size(3));
-}
-
 // Mean and scale of the batch of all ranks, and [1]: its numbers in a channel.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> shared_statistics(In x, const NormParameters& of) {
-  const std::int64_t channels = x.size(1);
-  at::Tensor sums = at::zeros({2 * channels + 1}, x.options().dtype(at::kDouble));
+  at::Tensor sums = at::zeros({2 * x.size(1) + 1}, x.options().dtype(at::kDouble));
   if (x.numel() > 0) {
     const auto [mean, scale] = norm_statistics(x, std::nullopt, std::nullopt, 0, /*epsilon=*/0);
-    const at::Tensor wide = mean.to(at::kDouble);
-    const at::Tensor squares = scale.to(at::kDouble).pow(-2) + wide.square();
-    const double count = numbers_a_channel(x);
-    at::cat_out(sums, {wide * count, squares * count, at::full({1}, count, sums.options())});
+    sums = sums_of(mean.to(at::kDouble), scale.to(at::kDouble).pow(-2), values_a_channel(x));
   }
   of.ranks.sum(sums);
-  const at::Tensor count = sums.narrow(0, 2 * channels, 1);
-  const at::Tensor mean = sums.narrow(0, 0, channels) / count;
-  const at::Tensor variance =
-      (sums.narrow(0, channels, channels) / count - mean.square()).clamp_min(0);
-  const auto move = [&](In running, In to) {  // else no rank has an image in this batch
-    running.lerp_(at::where(count > 0, to.to(running.scalar_type()), running), of.running.momentum);
+  const auto [mean, variance, count, unbiased] = statistics_of(sums);
+  const at::Tensor has_images = count > 0;  // some rank has, in this batch
+  const auto move = [&](In running, In to) {
+    running.lerp_(at::where(has_images, to.to(running.scalar_type()), running),
+                  of.running.momentum);
   };
   move(of.running.mean, mean);
-  move(of.running.variance, variance * (count / (count - 1).clamp_min(1)));
+  move(of.running.variance, unbiased);
   const at::ScalarType type = of.weight.scalar_type();
   return {mean.to(type), (variance + of.epsilon).rsqrt().to(type), count};
 }
@@ -165,7 +157,7 @@ class FusedNorm : public torch::autograd::Function<FusedNorm> {
       if (uses_batch) sums = count.defined() ? shared_means(*kept, all, count) : all;
     }
     if (context->needs_input_grad(0))
-      d_x = norm_gradient(x, du, sums, count.defined() ? 1 : numbers_a_channel(x), of,
+      d_x = norm_gradient(x, du, sums, count.defined() ? 1 : values_a_channel(x), of,
                           kept->has_relu && !has_bits);
     const at::Tensor d_added = context->saved_data["adds"].toBool() ? du : at::Tensor();
     return {d_x, d_weight, d_bias, d_added, {}};

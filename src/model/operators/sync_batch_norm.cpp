@@ -17,9 +17,31 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include <cstdint>
 #include <vector>
 
+#include "model/operators/shared_statistics.h"
+
 namespace kiln {
+
+double values_a_channel(const at::Tensor& x) {
+  return static_cast<double>(x.numel() / x.size(1));
+}
+
+at::Tensor sums_of(const at::Tensor& mean, const at::Tensor& variance, double count) {
+  const at::Tensor squares = variance + mean.square();
+  return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
+}
+
+BatchStatistics statistics_of(const at::Tensor& sums) {
+  const std::int64_t channels = sums.size(0) / 2;
+  const at::Tensor count = sums.narrow(0, 2 * channels, 1);
+  const at::Tensor mean = sums.narrow(0, 0, channels) / count;
+  const at::Tensor squares = sums.narrow(0, channels, channels) / count;
+  const at::Tensor variance = (squares - mean.square()).clamp_min(0);
+  return {mean, variance, count, variance * (count / (count - 1).clamp_min(1))};
+}
+
 namespace {
 
 at::Tensor by_channel(const at::Tensor& values) {
@@ -30,24 +52,6 @@ at::Tensor by_channel(const at::Tensor& values) {
 struct KeptRanks : torch::CustomClassHolder, BatchRanks {
   explicit KeptRanks(BatchRanks kept) : BatchRanks(std::move(kept)) {}
 };
-
-double values_a_channel(const at::Tensor& x) {
-  return static_cast<double>(x.numel() / x.size(1));
-}
-
-struct BatchStatistics {
-  at::Tensor mean, variance;  // [C], biased variance
-  at::Tensor count;           // [1]: number of values per channel, over all ranks
-};
-
-// The statistics over all ranks, from the all-reduced sums.
-BatchStatistics statistics_of(const at::Tensor& sums) {
-  const std::int64_t channels = sums.size(0) / 2;
-  const at::Tensor count = sums.narrow(0, 2 * channels, 1);
-  const at::Tensor mean = sums.narrow(0, 0, channels) / count;
-  const at::Tensor squares = sums.narrow(0, channels, channels) / count;
-  return {mean, (squares - mean.square()).clamp_min(0), count};
-}
 
 // With xhat = (x - mean) / sqrt(variance + epsilon), M values per channel, and sums over all ranks:
 //   d x      = weight / sqrt(variance + epsilon) * (dy - sum(dy) / M - xhat * sum(dy * xhat) / M)
@@ -60,8 +64,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
                             const c10::intrusive_ptr<KeptRanks>& ranks) {
     at::Tensor sums = local_sums(x);
     ranks->sum(sums);
-    const auto [mean, variance, count] = statistics_of(sums);
-    const at::Tensor unbiased = variance * (count / (count - 1).clamp_min(1));
+    const auto [mean, variance, count, unbiased] = statistics_of(sums);
     if (count.item<double>() > 0) {  // else no rank has an image in this batch
       running.mean.lerp_(mean.to(running.mean.scalar_type()), running.momentum);
       running.variance.lerp_(unbiased.to(running.variance.scalar_type()), running.momentum);
@@ -94,16 +97,10 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   }
 
  private:
-  // float64 [2 C + 1]: sums, sums of squares, number of values per channel. Starts from the
-  // variance around the local mean, since plain float32 sums of squares would suffer from
-  // cancellation.
   static at::Tensor local_sums(const at::Tensor& x) {
     if (x.numel() == 0) return at::zeros({2 * x.size(1) + 1}, x.options().dtype(at::kDouble));
     const auto [variance, local_mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
-    const at::Tensor mean = local_mean.to(at::kDouble);
-    const at::Tensor squares = variance.to(at::kDouble) + mean.square();
-    const double count = values_a_channel(x);
-    return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
+    return sums_of(local_mean.to(at::kDouble), variance.to(at::kDouble), values_a_channel(x));
   }
 };
 

@@ -252,7 +252,8 @@ std::string digits_in_name(const std::string& file_name) {
   std::string digits = file_name.substr(dash + 1, kNameDigits);
   if (digits.find_first_not_of(kHexDigits) != digits.npos) return "";
   const bool is_number = digits.find_first_not_of("0123456789") == digits.npos;
-  return is_number && (digits.starts_with("19") || digits.starts_with("20")) ? "" : digits;
+  const bool is_date = is_number && (digits.starts_with("19") || digits.starts_with("20"));
+  return is_date ? "" : digits;
 }
 
 fs::path fetch_file(const FetchRequest& request, Log& log) {
